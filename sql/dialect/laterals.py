@@ -1,12 +1,18 @@
 """rule: LATERAL over a query, which sees the columns of the tables to its left.
 
 A query of FROM and WHERE alone is a join: its tables are joined where its WHERE holds, and its
-select list is computed beside the columns to the left. A query that groups, orders or limits has
-other rows for each row to its left, and is refused.
+select list is computed beside the columns to the left.
+
+A query that groups, orders or limits has other rows for each row to its left. It is computed once
+for all of these, where only equality connects it with them: by the columns of its own that are
+compared, which group its rows or part them into windows. Then the comparisons join it. A query that
+aggregates without GROUP BY has one row for each row to its left, whose columns are scalar
+subqueries.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,21 +20,32 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import columns, scopes
+from sql.dialect import columns, functions, scopes, unnesting
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code, emit, relations, sharing, substitution
+from sql.plan import code, emit, predicates, relations, sharing, substitution
 from sql.plan.expressions import Expr
 
 CLAUSES = frozenset({"expressions", "from_", "joins", "where"})
+REDUCING = frozenset({"group", "distinct", "order", "limit", "offset"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LateralQuery:
-    """The bound parts of a query after LATERAL."""
+    """The bound parts of a query after LATERAL.
+
+    is_reduced: it groups, orders or limits. skipped, count: of OFFSET and LIMIT.
+    """
 
     source: relations.Rel
     items: Sequence[tuple[str, Expr]]
     where: Expr | None
+    is_reduced: bool = False
+    is_distinct: bool = False
+    is_grouped: bool = False
+    keys: tuple[code.Part | relations.GroupingSets, ...] = ()
+    order: tuple[code.SortKey, ...] = ()
+    skipped: int = 0
+    count: int | None = None
 
 
 def select(join: exp.Join, side: str, start: int) -> exp.Select:
@@ -42,18 +59,68 @@ def select(join: exp.Join, side: str, start: int) -> exp.Select:
     if side not in ("", "LEFT"):
         raise errors.unsupported(f"{side} JOIN LATERAL")
     for name, value in (*inner.args.items(), *node.this.args.items()):
-        if value and name not in CLAUSES and value is not inner:
+        if value and name not in CLAUSES | REDUCING and value is not inner:
             raise errors.unsupported(f"LATERAL with {name.rstrip('_').upper()}")
     where = inner.args.get("where")
     if where is not None and where.find(exp.Query, exp.Exists) is not None:
         raise errors.unsupported("LATERAL with a query in WHERE")
+    if any(node.this.args.get(name) for name in REDUCING):
+        raise errors.unsupported("LATERAL of this form")
     return inner
+
+
+def is_one_row(inner: exp.Select) -> bool:
+    """Whether a query aggregates all its rows: it has one row whatever its WHERE lets through."""
+    if any(inner.args.get(name) for name in REDUCING):
+        return False
+    return any(
+        isinstance(node, exp.Anonymous)
+        and functions.is_aggregate(str(node.this))
+        and not isinstance(node.parent, exp.Window)
+        for item in inner.expressions
+        for node in item.walk(prune=lambda part: isinstance(part, exp.Query))
+    )
+
+
+def one_row(
+    join: exp.Join,
+    side: str,
+    scope: QueryScope,
+    left: relations.Rel,
+    items: Sequence[tuple[str, Any]],
+    inner: exp.Select,
+) -> relations.Rel:
+    """Return left with the columns of a query of one row; the scope gets these columns."""
+    on = join.args.get("on")
+    if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+        raise errors.unsupported(f"{side} JOIN LATERAL of an aggregate with a condition".strip())
+    values = []
+    for name, node in items:
+        if isinstance(node, Expr):
+            raise errors.unsupported("LATERAL of an aggregate beside *")
+        query = inner.copy()
+        query.set("expressions", [node.copy()])
+        values.append((name, scope.scalar_query(query)))
+    binder = scope.binder
+    alias = binder.alias("lateral")
+    kept = unnesting.moved(scope, 0, alias)
+    computed = [(f"v{number}", value) for number, (_, value) in enumerate(values)]
+    listed = [(name, binder.written(value)) for name, value in (*kept, *computed)]
+    shown = [
+        (name, dataclasses.replace(value, code=code.ColumnUse(relation=alias, name=column)))
+        for (name, value), (column, _) in zip(values, computed, strict=True)
+    ]
+    _add(join, shown, scope, rows=1)
+    project = relations.Project(source=left, items=relations.items(listed))
+    return relations.Named(query=project, alias=alias)
 
 
 def bind(
     join: exp.Join, side: str, scope: QueryScope, inner: QueryScope, parts: LateralQuery
 ) -> tuple[relations.Rel, list[code.Part]]:
     """Return the relation to join and the conditions; the scope gets the query's columns."""
+    if parts.is_reduced:
+        return _reduced(join, scope, inner, parts)
     for _, value in parts.items:
         if value.aggregate or value.window or value.is_volatile:
             raise errors.unsupported("LATERAL with an aggregate, window or volatile function")
@@ -62,18 +129,7 @@ def bind(
     if side == "LEFT" and not all(_is_of(value, own) for _, value in parts.items):
         # Where no row matches, it would be no NULL.
         raise errors.unsupported("LEFT JOIN LATERAL with anything but columns of its tables")
-    alias = join.this.args.get("alias")
-    path = () if alias is None or not alias.this else (columns.ident(alias.this),)
-    listed = [] if alias is None else [columns.ident(each) for each in alias.columns]
-    if listed and len(listed) != len(parts.items):
-        raise errors.unsupported("column list of another length than its query")
-    names = [each.folded for each in listed] or [name for name, _ in parts.items]
-    shown = [
-        ScopeColumn(name=name, bound=value)
-        for name, (_, value) in zip(names, parts.items, strict=True)
-    ]
-    scopes.check_alias(path, scope.sources)
-    scope.sources.append(FromItem(path=path, columns=shown, rows=inner.rows))
+    _add(join, parts.items, scope, rows=inner.rows)
     source = parts.source
     if isinstance(source, relations.OneRow):
         one_row = relations.Project(source=source, items=relations.items([("one", code.part(1))]))
@@ -81,6 +137,119 @@ def bind(
     elif isinstance(source, relations.Join):
         source = relations.Enclosed(source=source)
     return source, [] if parts.where is None else [scope.binder.written(parts.where)]
+
+
+def _add(
+    join: exp.Join, items: Sequence[tuple[str, Expr]], scope: QueryScope, *, rows: int | None
+) -> None:
+    """Add the columns of a query to the scope, under the names that its alias gives them."""
+    alias = join.this.args.get("alias")
+    path = () if alias is None or not alias.this else (columns.ident(alias.this),)
+    listed = [] if alias is None else [columns.ident(each) for each in alias.columns]
+    if listed and len(listed) != len(items):
+        raise errors.unsupported("column list of another length than its query")
+    names = [each.folded for each in listed] or [name for name, _ in items]
+    shown = [
+        ScopeColumn(name=name, bound=value) for name, (_, value) in zip(names, items, strict=True)
+    ]
+    scopes.check_alias(path, scope.sources)
+    scope.sources.append(FromItem(path=path, columns=shown, rows=rows))
+
+
+def _reduced(
+    join: exp.Join, scope: QueryScope, inner: QueryScope, parts: LateralQuery
+) -> tuple[relations.Rel, list[code.Part]]:
+    """Return a query that groups, orders or limits, once for all rows to its left."""
+    own = sharing.aliases_of(parts.source)
+    _check_source(parts.source, scope)
+    values = [value for _, value in parts.items]
+    if any(value.window or value.is_volatile for value in values):
+        raise errors.unsupported("LATERAL with an aggregate, window or volatile function")
+    if any(value.aggregate for value in values) and not parts.is_grouped:
+        raise errors.unsupported("LATERAL with LIMIT of an aggregate")
+    filters, pairs = _connected(parts.where, own)
+    for value in (*values, *parts.keys, *(key.key for key in parts.order)):
+        if not _reads_only(value, own):
+            raise errors.unsupported("LATERAL with an outer column beside GROUP BY or LIMIT")
+    binder = scope.binder
+    alias = binder.alias("lateral")
+    ours = tuple(mine for mine, _ in pairs)
+    rel = parts.source
+    if filters:
+        rel = relations.RowFilter(source=rel, condition=binder.written(code.joined(filters, "AND")))
+    if parts.is_grouped:
+        rel = relations.Aggregate(source=rel, keys=(*parts.keys, *ours))
+    listed: list[tuple[str, code.Part]] = [
+        (f"v{number}", binder.written(value)) for number, value in enumerate(values)
+    ]
+    listed += [(f"k{number}", binder.written(key)) for number, key in enumerate(ours)]
+    conditions: list[code.Part] = [
+        code.infix(code.ColumnUse(relation=alias, name=f"k{number}"), "=", outer)
+        for number, (_, outer) in enumerate(pairs)
+    ]
+    if parts.skipped or parts.count is not None:
+        if parts.is_grouped or parts.is_distinct:
+            raise errors.unsupported("LATERAL with LIMIT beside GROUP BY or DISTINCT")
+        window = code.Window(partition=ours, order=parts.order)
+        number_of_row = code.FunctionUse(name="row_number", arguments=(), over=window)
+        listed.append(("place", number_of_row))
+        rel = relations.WindowRows(source=rel)
+        place = code.ColumnUse(relation=alias, name="place")
+        conditions.append(code.infix(place, ">", parts.skipped))
+        if parts.count is not None:
+            conditions.append(code.infix(place, "<=", parts.skipped + parts.count))
+    query = relations.Project(
+        source=rel, items=relations.items(listed), is_distinct=parts.is_distinct
+    )
+    shown = [
+        (
+            name,
+            Expr(
+                code=code.ColumnUse(relation=alias, name=f"v{number}"),
+                type=value.type,
+                nullable=value.nullable,
+            ),
+        )
+        for number, (name, value) in enumerate(parts.items)
+    ]
+    _add(join, shown, scope, rows=inner.rows)
+    return relations.Named(query=query, alias=alias), conditions or [code.TRUE]
+
+
+def _connected(
+    where: Expr | None, own: set[str]
+) -> tuple[list[code.Part], list[tuple[code.Part, code.Part]]]:
+    """Return the conditions on a query's own columns, and the pairs that equality connects.
+
+    Of a pair the first part is the query's own. Raises SqlError for another condition.
+    """
+    filters: list[code.Part] = []
+    pairs: list[tuple[code.Part, code.Part]] = []
+    for part in () if where is None else predicates.conjuncts(where):
+        if _reads_only(part, own):
+            filters.append(part)
+            continue
+        node = part
+        while isinstance(node, Expr) or (isinstance(node, code.Infix) and not node.operators):
+            node = node.code if isinstance(node, Expr) else node.operands[0]
+        if not isinstance(node, code.Infix) or node.operators != ("=",):
+            raise errors.unsupported("LATERAL with LIMIT or GROUP BY beside other than equality")
+        left, right = node.operands
+        if not _reads_only(left, own):
+            left, right = right, left
+        if not _reads_only(left, own) or emit.relations_of(right) & own:
+            raise errors.unsupported("LATERAL with LIMIT or GROUP BY beside other than equality")
+        pairs.append((left, right))
+    return filters, pairs
+
+
+def _reads_only(part: Any, own: set[str]) -> bool:
+    """Whether a part reads columns of a query's own tables alone, and no subquery."""
+    return all(
+        type(node) is not code.Subquery
+        and (type(node) is not code.ColumnUse or node.relation in own)
+        for node in substitution.nodes([part])
+    )
 
 
 def _check_source(source: relations.Rel, scope: QueryScope) -> None:

@@ -227,6 +227,9 @@ class SelectBinder:
             return self._unnest(left, join, function, side, start)
         conditions: list[code.Part] = []
         if isinstance(join.this, exp.Lateral):
+            query = laterals.select(join, side, start)
+            if laterals.is_one_row(query):
+                return self._lateral_row(left, join, side, query)
             right, conditions = self._lateral(join, side, start)
         else:
             right = self._joined(join.this)
@@ -294,10 +297,51 @@ class SelectBinder:
         source = inner._from()
         items = [(name, inner._bound_item(name, node)) for name, node in inner._select_list()]
         parts = laterals.LateralQuery(source=source, items=items, where=inner._where())
+        if any(inner._tree.args.get(name) for name in laterals.REDUCING):
+            parts = inner._reduced(parts)
         if self._has_full_join or inner._has_full_join:
             raise errors.unsupported("LATERAL beside FULL JOIN")
         self._outer_join = self._outer_join or inner._outer_join
         return laterals.bind(join, side, self._scope, scope, parts)
+
+    def _reduced(self, parts: laterals.LateralQuery) -> laterals.LateralQuery:
+        """Return the parts of a query after LATERAL that groups, orders or limits."""
+        items = [item for _, item in parts.items]
+        group = self._tree.args.get("group")
+        grouping = groupings.bind(group, items, self._scope)
+        if grouping.sets > 1 or any(type(key) is relations.GroupingSets for key in grouping.parts):
+            raise errors.unsupported("LATERAL with GROUPING SETS")
+        outputs, _ = self._outputs(list(parts.items))
+        order = tuple(
+            dataclasses.replace(key, key=items[int(key.key.text) - 1])
+            if type(key.key) is code.Token
+            else key
+            for key in self._order(items, outputs)
+        )
+        limited = self._binder.limited(self._tree, relations.OneRow(), self._scope)
+        count, skipped = None, None
+        if isinstance(limited, relations.Limit):
+            count, skipped = limited.count, limited.offset
+        return dataclasses.replace(
+            parts,
+            is_reduced=True,
+            is_distinct=self._is_distinct(),
+            is_grouped=group is not None,
+            keys=grouping.parts,
+            order=order,
+            count=count,
+            skipped=skipped or 0,
+        )
+
+    def _lateral_row(
+        self, left: relations.Rel, join: exp.Join, side: str, query: exp.Select
+    ) -> relations.Rel:
+        """Return left with the columns of a query after LATERAL that has one row."""
+        if self._has_full_join:
+            raise errors.unsupported("LATERAL beside FULL JOIN")
+        scope = QueryScope(binder=self._binder, parent=self._scope)
+        inner = SelectBinder(self._binder, query, scope)
+        return laterals.one_row(join, side, self._scope, left, inner._select_list(), query)
 
     def _unnest(
         self,

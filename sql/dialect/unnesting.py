@@ -224,7 +224,7 @@ def _unnested(
 ) -> relations.Rel:
     binder = scope.binder
     inner, middle, outer = (binder.alias(word) for word in ("listed", "unnested", "rows"))
-    kept = _moved(scope, start, outer)
+    kept = moved(scope, start, outer)
     beside = {f"b{number}": value for number, value in enumerate(rows.beside.values())}
     number_of_row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
     kept_columns = [(name, binder.written(value)) for name, value in kept]
@@ -279,7 +279,7 @@ def _exactly(column: code.ColumnUse, sql_type: sqltypes.SqlType) -> code.Code:
     return code.exactly(column, sql_type) if sql_type.is_integer else column
 
 
-def _moved(scope: QueryScope, start: int, relation: str) -> list[tuple[str, Expr]]:
+def moved(scope: QueryScope, start: int, relation: str) -> list[tuple[str, Expr]]:
     """Make the names of the scope's sources from start on mean columns of a relation.
 
     Return these columns, and what each of them is in the sources.

@@ -48,6 +48,30 @@ QUERIES = {
     " where o.n > w.n) y where w.tid = t.id) x",
     "WITH": "with c as (select * from w) select v, x.n from t,"
     " lateral (select n from c where tid = t.id) x",
+    "aggregate": "select v, m, c from t, lateral (select max(n) m, count(*) c from w"
+    " where tid = t.id) x",
+    "aggregate, LEFT": "select v, x.m from t left join lateral (select sum(n) + 1 as m from w"
+    " where tid = t.id and n > 10) x on true where coalesce(x.m, 0) < 30",
+    "aggregate, twice": "select x.s, y.c from t, lateral (select max(n) s from w"
+    " where tid = t.id) x, lateral (select count(*) c from w where n = x.s) y",
+    "aggregate, grouped above": "select x.c, count(*) from t, lateral (select count(*) c from w"
+    " where tid = t.id) x group by x.c",
+    "LIMIT": "select v, n from t, lateral (select n from w where tid = t.id"
+    " order by n desc limit 1) x",
+    "LIMIT, LEFT": "select v, x.n from t left join lateral (select n, tid from w where w.tid = t.id"
+    " and n > 10 order by n limit 1) x on true",
+    "LIMIT, LEFT, ON": "select v, x.n from t left join lateral (select n from w"
+    " where tid = t.id order by n limit 1) x on x.n > 10",
+    "LIMIT and OFFSET": "select v, n from t, lateral (select n from w where t.id = tid"
+    " order by 1 limit 5 offset 1) x",
+    "LIMIT of no equality": "select v, n from t, lateral (select n from w order by n limit 2) x",
+    "LIMIT, expressions": "select v, p from t, lateral (select n * 2 as p from w"
+    " where tid + 1 = t.id + 1 order by p desc nulls last limit 1) x",
+    "GROUP BY": "select v, k, c from t, lateral (select n > 15 as k, count(*) as c from w"
+    " where tid = t.id group by 1) x",
+    "GROUP BY, LEFT": "select v, x.c from t left join lateral (select tid, sum(n) c from w"
+    " where tid = t.id group by tid) x on true",
+    "DISTINCT": "select v, k from t, lateral (select distinct tid as k from w where tid = t.id) x",
     "derived": "select v, x.n from t, lateral (select n from (select n, tid from w) s"
     " where s.tid = t.id) x",
 }
@@ -63,10 +87,12 @@ def test_a_lateral_query_has_the_rows_of_duckdb(text: str) -> None:
 
 
 REFUSED = [
-    ("select * from t, lateral (select max(n) m from w where tid = t.id) x", "an aggregate"),
-    ("select * from t, lateral (select n from w where tid = t.id limit 1) x", "LIMIT"),
-    ("select * from t, lateral (select n from w group by n) x", "GROUP"),
-    ("select * from t, lateral (select distinct n from w) x", "DISTINCT"),
+    ("select * from t, lateral (select n from w where tid < t.id limit 1) x", "than equality"),
+    ("select * from t, lateral (select n + t.id from w limit 1) x", "an outer column beside"),
+    ("select * from t, lateral (select n from w order by n - t.id limit 1) x", "an outer column"),
+    ("select * from t, lateral (select n from w group by n limit 1) x", "LIMIT beside GROUP BY"),
+    ("select * from t, lateral (select n from w group by n having n > 1) x", "HAVING"),
+    ("select * from t left join lateral (select max(n) m from w) x on x.m > 1", "a condition"),
     ("select * from t, lateral (select n from w where n in (select 1)) x", "a query in WHERE"),
     ("select * from t, lateral (select uuid_string() u from w) x", "volatile"),
     ("select * from t right join lateral (select n from w) x on true", "RIGHT JOIN LATERAL"),
