@@ -250,18 +250,6 @@ class SweepRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     problems_count: int
 
 
-class MarkRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The table buckets that tables of other buckets name, as marks have read them. A row of JOBS.
-
-    names: a Bloom filter of the names of those buckets, with salt. sequences: by bucket id, the
-    last commit that was read.
-    """
-
-    salt: bytes
-    names: bytes
-    sequences: dict[int, int]
-
-
 class MetricsRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One metrics report of a client, as received. A row of METRICS."""
 
@@ -460,11 +448,6 @@ def metrics_key(bucket_id: int, object_uuid: str, number: int) -> bytes:
 def sweep_key(bucket_id: int) -> bytes:
     """Return the key in JOBS of the result of a table bucket's latest sweep."""
     return _INTEGER(bucket_id) + b"sweep"
-
-
-def mark_key() -> bytes:
-    """Return the key in JOBS of what marks have read; rows of the whole server have bucket id 0."""
-    return _INTEGER(0) + b"names"
 
 
 # Keys of LOG, COMMITS, REFS.

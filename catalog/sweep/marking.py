@@ -6,10 +6,6 @@ also in another table bucket, so one mark covers every bucket. The mark records 
 each bucket that it has read: `check` refuses, inside the writer's transaction, a decision from
 before the newest commit, and `catch_up` reads the commits since.
 
-A mark also notes the table buckets that tables of other buckets name, and stores them with the last
-commit of each bucket that it has read (`records.MarkRow`). A later mark that asks for these names
-alone begins there.
-
 If a table references a file that does not exist or cannot be decoded, all its files are kept, so
 that the table can be repaired, and the mark records a problem; other tables are swept. Files of
 other tables that only such a file references are unknown and not kept.
@@ -18,8 +14,7 @@ other tables that only such a file references are unknown and not kept.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -48,8 +43,6 @@ VISITED_MAX: Final = 2_000_000
 OLDER_RECORDS_MAX: Final = 1_000
 """Log records in a row that are older than the history window: there the window has ended."""
 PROBLEMS_MAX: Final = 20
-
-_LOG: Final = logging.getLogger("boathouse.sweep")
 
 Use: TypeAlias = Literal["list", "manifest"]
 """How a table uses a file that it names."""
@@ -90,8 +83,7 @@ class Mark:
     logs: by bucket id; they outlive the mark, because the log only grows. dropped_until_ms: of a
     dry run, which keeps the Dropped rows that are over at this time, but not what they reference.
     watch: called instead of adding to `reached`. passed_over: the id of a table bucket whose states
-    are not read. earlier: what earlier marks have stored; of a bucket in it only the commits since
-    are read, so that `reached` is no whole.
+    are not read.
     """
 
     def __init__(
@@ -106,7 +98,6 @@ class Mark:
         dropped_until_ms: int | None = None,
         watch: Watch | None = None,
         passed_over: int | None = None,
-        earlier: records.MarkRow | None = None,
     ) -> None:
         filter_bytes = reach.FILTER_BYTES if watch is None else 1
         self.reached = reach.Reached(salt=salt, size_bytes=filter_bytes)
@@ -126,15 +117,6 @@ class Mark:
         self._dropped_until_ms = dropped_until_ms
         self._watch = watch
         self._passed_over = passed_over
-        self._earlier: Mapping[int, int] = {} if earlier is None else earlier.sequences
-        self._names = (
-            reach.Reached(salt=salt, size_bytes=reach.NAMES_BYTES)
-            if earlier is None
-            else reach.Reached(salt=earlier.salt, bits=earlier.names)
-        )
-        self._bucket_names: dict[int, str] = {}
-        self._continued: set[int] = set()
-        self._unread_buckets: set[int] = set()
         self._visited: set[bytes] = set()
         self._kept: set[tuple[int, str]] = set()
         self._kept_places: set[str] = set()
@@ -147,46 +129,34 @@ class Mark:
         """Read everything that is retained."""
         await self._note_heads()
         for bucket in self._table_buckets():
-            read_to = self._earlier.get(bucket.bucket_id)
-            if read_to is not None and read_to <= self._sequences.get(bucket.bucket_id, 0):
-                self._continued.add(bucket.bucket_id)
-                await self._read_commits(bucket.bucket_id, after=read_to)
-            else:
-                await self._read_bucket(bucket, now_ms=now_ms)
+            place = records.Place(bucket=bucket)
+            kept = retention.retention_of(bucket.settings, day_ms=self._day_ms)
+            log = self._logs.setdefault(bucket.bucket_id, Log())
+            await self._read_log(bucket, log)
+            await self._read_live(place)
+            for departure in tuple(log.departures.values()):
+                if retention.is_retained(departure, kept, now_ms=now_ms):
+                    await self._read_state(bucket.bucket_id, departure.pointer)
+            # After the present tables: what is dropped meanwhile is read here or there.
+            await self._read_dropped(place)
+            await self._read_window(bucket, log, since_ms=now_ms - kept.history_ms)
 
     async def catch_up(self) -> None:
         """Read what was committed since."""
         self._undecodable.clear()  # a file may have been replaced by its repair
         before = dict(self._sequences)
         await self._note_heads()
-        for bucket_id in tuple(self._sequences):
-            await self._read_commits(bucket_id, after=before.get(bucket_id, 0))
-
-    def names(self, bucket: str) -> bool:
-        """Say whether a table of another bucket names a file of this one; True for a few others."""
-        return self._names.holds(bucket, "")
-
-    async def store_names(self) -> None:
-        """Store which buckets are named, for later marks. Call it after `catch_up`.
-
-        A bucket with a table of which a file could not be read is read as a whole next time.
-        """
-        sequences = {
-            bucket_id: sequence
-            for bucket_id, sequence in self._sequences.items()
-            if bucket_id not in self._unread_buckets
-        }
-        if self._passed_over is not None and self._passed_over in self._earlier:
-            sequences[self._passed_over] = self._earlier[self._passed_over]
-        row = records.MarkRow(salt=self._names.salt, names=self._names.bits, sequences=sequences)
-        key, value = records.mark_key(), records.encode(row)
-        if self._store.index.get(batch.Store.JOBS, key) == value:
-            return
-        put = batch.Put(store=batch.Store.JOBS, key=key, value=value)
-        try:
-            await self._store.index.commit(batch.Batch(writes=(put,), makes_room=True))
-        except (storage_errors.StorageError, OSError) as failure:
-            _LOG.warning("what a mark has read is not stored: %s", failure)
+        for bucket_id, sequence in self._sequences.items():
+            after = before.get(bucket_id, 0)
+            while after < sequence:
+                commits = self._log_records(bucket_id, after)
+                if not commits:
+                    break  # the table bucket was deleted meanwhile, and its log with it
+                for commit in commits:
+                    after = commit.sequence
+                    for pointer in retention.pointers_of(commit.record):
+                        await self._read_state(bucket_id, pointer)
+                await asyncio.sleep(0)
 
     def check(self, reading: batch.Reading) -> None:
         """Raise Moved unless no table bucket has a commit that this mark has not read."""
@@ -238,57 +208,6 @@ class Mark:
 
     # Parts.
 
-    async def _read_bucket(self, bucket: model.BucketInfo, *, now_ms: int) -> None:
-        """Read every state of a table bucket that is retained."""
-        place = records.Place(bucket=bucket)
-        kept = retention.retention_of(bucket.settings, day_ms=self._day_ms)
-        log = self._logs.setdefault(bucket.bucket_id, Log())
-        await self._read_log(bucket, log)
-        await self._read_live(place)
-        for departure in tuple(log.departures.values()):
-            if retention.is_retained(departure, kept, now_ms=now_ms):
-                await self._read_state(bucket.bucket_id, departure.pointer)
-        # After the present tables: what is dropped meanwhile is read here or there.
-        await self._read_dropped(place)
-        await self._read_window(bucket, log, since_ms=now_ms - kept.history_ms)
-
-    async def _read_commits(self, bucket_id: int, *, after: int) -> None:
-        """Read the states that the commits of a table bucket left or took away, up to its head.
-
-        In a bucket that earlier marks have read they have read the state before each commit, too.
-        """
-        is_continued = bucket_id in self._continued
-        while after < self._sequences.get(bucket_id, 0):
-            for commit in self._log_records(bucket_id, after):
-                after = commit.sequence
-                if is_continued:
-                    for before, pointer in retention.moves_of(commit.record):
-                        if before is not None:
-                            await self._pass_over(bucket_id, before)
-                        await self._read_state(bucket_id, pointer)
-                    continue
-                for pointer in retention.pointers_of(commit.record):
-                    await self._read_state(bucket_id, pointer)
-
-    async def _pass_over(self, bucket_id: int, pointer: records.Pointer) -> None:
-        """Count as read what an earlier mark has read of a state."""
-        location = pointer.metadata_location
-        if location is None or not self._is_first(location, bucket_id):
-            return
-        try:
-            table = await self._store.examine_metadata(location)
-            named = await asyncio.to_thread(reach.reach_of, table)
-        except (
-            errors.CatalogError,
-            metadata_errors.MetadataError,
-            storage_errors.StorageError,
-        ):
-            return  # what a later state still names is read again
-        for number, uri in enumerate((*named.manifest_lists, *named.manifests), 1):
-            self._is_first(uri, bucket_id)
-            if number % ROWS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-
     def _table_buckets(self) -> list[model.BucketInfo]:
         return [
             bucket
@@ -299,7 +218,6 @@ class Mark:
     async def _note_heads(self) -> None:
         """Note the newest commit of every bucket, before anything else is read."""
         buckets = self._table_buckets()
-        self._bucket_names.update((bucket.bucket_id, bucket.name) for bucket in buckets)
         with self._store.index.view() as view:
             self._refs = dict(view.scan(batch.Store.REFS, b""))
             self._sequences = {
@@ -392,7 +310,7 @@ class Mark:
     async def _read_state(self, bucket_id: int, pointer: records.Pointer) -> None:
         """Note what one state of a table or view reaches."""
         location = pointer.metadata_location
-        if location is None or not self._is_first(location, bucket_id):
+        if location is None or not self._is_first(location):
             return
         owner = Referrer(
             bucket_id=bucket_id, object_uuid=pointer.object_uuid, location=pointer.location
@@ -434,7 +352,7 @@ class Mark:
                 await asyncio.sleep(0)
 
     async def _read_list(self, uri: str, owner: Referrer) -> None:
-        if self._is_undecodable("list", uri, owner) or not self._is_first(uri, owner.bucket_id):
+        if self._is_undecodable("list", uri, owner) or not self._is_first(uri):
             return
         self._reach(uri, owner)
         data = await self._read(uri, owner)
@@ -454,7 +372,7 @@ class Mark:
 
     async def _read_manifest(self, entry: manifests.ManifestFile, owner: Referrer) -> None:
         uri = entry.manifest_path
-        if self._is_undecodable("manifest", uri, owner) or not self._is_first(uri, owner.bucket_id):
+        if self._is_undecodable("manifest", uri, owner) or not self._is_first(uri):
             return
         self._reach(uri, owner)
         data = await self._read(uri, owner)
@@ -475,9 +393,6 @@ class Mark:
 
     def _reach(self, uri: str, owner: Referrer) -> None:
         """Note that a state of owner names a file."""
-        bucket = reach.bucket_of(uri)
-        if bucket is not None and bucket != self._bucket_names.get(owner.bucket_id):
-            self._names.add(bucket, "")
         if self._watch is None:
             self.reached.add_uri(uri)
         else:
@@ -495,9 +410,9 @@ class Mark:
             self._keep(owner, uri, f"{uri} does not exist")
             return None
 
-    def _is_first(self, uri: str, bucket_id: int) -> bool:
-        """Say whether this mark has not read a file for a bucket, and remember that it has."""
-        digest = reach.digest_of(self._salt, f"{bucket_id} {uri}")
+    def _is_first(self, uri: str) -> bool:
+        """Say whether a file has not been read by this mark, and remember that it has."""
+        digest = reach.digest_of(self._salt, uri)
         if digest in self._visited:
             return False
         if len(self._visited) < VISITED_MAX:
@@ -525,8 +440,7 @@ class Mark:
         """Keep every file of a table that names a file which cannot be read."""
         self._kept.add((owner.bucket_id, owner.object_uuid))
         self._kept_places.add(properties.plain_uri(owner.location).rstrip("/"))
-        self._unread_buckets.add(owner.bucket_id)
-        digest = reach.digest_of(self._salt, f"{owner.bucket_id} {uri}")
+        digest = reach.digest_of(self._salt, uri)
         self._visited.discard(digest)  # another table that names it is kept, too
         if digest in self._unreadable:
             return
@@ -542,18 +456,6 @@ class Mark:
         self.problems_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
-
-
-def stored(reading: batch.Lookup) -> records.MarkRow | None:
-    """Return what earlier marks have stored, None if nothing that a mark can go on from."""
-    value = reading.get(batch.Store.JOBS, records.mark_key())
-    if value is None:
-        return None
-    try:
-        row = records.decode(value, records.MarkRow)
-    except storage_errors.CorruptRecord:
-        return None
-    return row if len(row.names) == reach.NAMES_BYTES else None
 
 
 def is_over(dropped: records.Dropped | records.DroppedNamespace, now_ms: int) -> bool:

@@ -1,8 +1,7 @@
 """rule: the files that metadata references, and a set of files of fixed size in memory.
 
 `Reached` is a Bloom filter: it may contain a file that was not added, which is then kept; it never
-misses one that was added. Each sweep has another salt, so that false positives differ. A smaller
-one holds names of buckets.
+misses one that was added. Each sweep has another salt, so that false positives differ.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ from catalog.metadata import model as metadata_model
 
 FILTER_BYTES: Final = 16 * 1024 * 1024
 """With ten million files one unreachable file of two hundred is kept until the next sweep."""
-
-NAMES_BYTES: Final = 8 * 1024
-"""With a thousand names of buckets one other name of a hundred thousand seems to be among them."""
 
 GC_ENABLED: Final = "gc.enabled"
 
@@ -104,33 +100,15 @@ def targets_of(uri: str) -> set[tuple[str, str]]:
     return {(bucket, each) for each in spellings if each}
 
 
-def bucket_of(uri: str) -> str | None:
-    """Return the bucket of a URI in each of its readings; None for a URI elsewhere."""
-    scheme, separator, path = uri.partition("://")
-    if not separator or scheme.lower() not in properties.SCHEMES:
-        return None
-    return path.partition("/")[0]
-
-
 class Reached:
-    """Which files are reached. Mutable: files are added while the sweep marks.
+    """Which files are reached. Mutable: files are added while the sweep marks."""
 
-    bits: of an earlier one with the same salt, to which files are added.
-    """
-
-    def __init__(
-        self, *, salt: bytes, size_bytes: int = FILTER_BYTES, bits: bytes | None = None
-    ) -> None:
-        self._bits = bytearray(size_bytes) if bits is None else bytearray(bits)
-        assert len(self._bits) & (len(self._bits) - 1) == 0, "positions are cut by a mask"
-        self.salt = salt
-        self._mask = len(self._bits) * 8 - 1
+    def __init__(self, *, salt: bytes, size_bytes: int = FILTER_BYTES) -> None:
+        assert size_bytes & (size_bytes - 1) == 0, "positions are cut from a digest by a mask"
+        self._salt = salt
+        self._bits = bytearray(size_bytes)
+        self._mask = size_bytes * 8 - 1
         self.count = 0
-
-    @property
-    def bits(self) -> bytes:
-        """What is added so far, for `bits` of another one."""
-        return bytes(self._bits)
 
     def add(self, bucket: str, key: str) -> None:
         """Note that a file is reached."""
@@ -151,7 +129,7 @@ class Reached:
         )
 
     def _positions(self, bucket: str, key: str) -> tuple[int, int, int, int]:
-        number = int.from_bytes(digest_of(self.salt, f"{bucket}/{key}"), "big")
+        number = int.from_bytes(digest_of(self._salt, f"{bucket}/{key}"), "big")
         mask = self._mask
         return (
             number & mask,

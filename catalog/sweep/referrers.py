@@ -1,11 +1,9 @@
 """engine: tables of other table buckets that reference files of a table bucket.
 
 Deleting a table bucket frees all its files, also those that a table of another bucket names. So the
-deletion looks first. The names of buckets that tables of other buckets name are stored with the
-commits up to which marks have read them (`catalog.sweep.marking`): only what was committed since is
-read. If the bucket is among them, the other buckets are marked as the sweep does, and the deletion
-is refused at the first file of the bucket that exists and that retained metadata names. Its
-transaction refuses if any table bucket has a commit after the mark; then the newer commits are
+deletion looks first: it marks the other buckets as the sweep does (`catalog.sweep.marking`), and is
+refused at the first file of the bucket that exists and that retained metadata names. Its
+transaction refuses if any table bucket has a commit after that mark; then the newer commits are
 read and it is planned again. A bucket without objects loses no file, and nothing is marked. Files
 that only a damaged metadata file or manifest names are not seen.
 """
@@ -63,8 +61,6 @@ class Referrers:
 class Look:
     """The looks of one deletion. Mutable: the mark of the first one is read on.
 
-    The first mark reads names alone. It gives way to a whole one if the bucket is named.
-
     turn: held from the first mark on. stack: ends when the deletion does.
     """
 
@@ -85,7 +81,6 @@ class Look:
         self._turn = turn
         self._stack = stack
         self._mark: marking.Mark | None = None
-        self._is_whole = False
         self._number = 0
 
     @property
@@ -128,35 +123,25 @@ class Look:
         self._number += 1
         if self._number == WAITING_FROM:
             self._stack.enter_context(self._store.commits_held())
-        if self._mark is None:
+        mark = self._mark
+        if mark is None:
             await self._stack.enter_async_context(self._turn)
-            with self._store.index.view() as view:
-                earlier = marking.stored(view)
-            self._mark = self._new_mark(earlier=earlier, watch=_read_alone)
-            await self._mark.run(now_ms=self._store.now_ms())
-        await self._mark.catch_up()
-        if not self._is_whole and self._mark.names(self._bucket.name):
-            self._is_whole = True
-            self._mark = self._new_mark(earlier=None, watch=self._refuse)
-            await self._mark.run(now_ms=self._store.now_ms())
-            await self._mark.catch_up()
-        await self._mark.store_names()
-        if self._mark.interruption is not None:
-            raise self._mark.interruption
-        return self._mark
-
-    def _new_mark(self, *, earlier: records.MarkRow | None, watch: marking.Watch) -> marking.Mark:
-        return marking.Mark(
-            store=self._store,
-            files=self._files,
-            decoder=self._decoder,
-            logs={},
-            salt=bytes.fromhex(self._store.new_id()),
-            day_ms=self._store.day_ms,
-            watch=watch,
-            passed_over=self._bucket.bucket_id,
-            earlier=earlier,
-        )
+            mark = marking.Mark(
+                store=self._store,
+                files=self._files,
+                decoder=self._decoder,
+                logs={},
+                salt=bytes.fromhex(self._store.new_id()),
+                day_ms=self._store.day_ms,
+                watch=self._refuse,
+                passed_over=self._bucket.bucket_id,
+            )
+            await mark.run(now_ms=self._store.now_ms())
+            self._mark = mark
+        await mark.catch_up()
+        if mark.interruption is not None:
+            raise mark.interruption
+        return mark
 
     def _has_objects(self) -> bool:
         """Return whether the bucket has an object, hidden ones included."""
@@ -209,7 +194,3 @@ class Look:
     ) -> str:
         namespace = self._store.namespace_of(reading, place, name.namespace_id)
         return f"{idents.dotted(namespace)}.{name.name}"
-
-
-def _read_alone(uri: str, owner: marking.Referrer) -> None:
-    """Watch nothing: the mark notes names of buckets by itself."""

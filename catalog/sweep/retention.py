@@ -128,17 +128,6 @@ def pointers_of(record: records.LogRecord) -> Iterator[records.Pointer]:
                     yield records.decode(value, records.Pointer)
 
 
-def moves_of(
-    record: records.LogRecord,
-) -> Iterator[tuple[records.Pointer | None, records.Pointer]]:
-    """Yield each state that a commit left of a table or view, with the one before it if there was
-    one under the same name."""
-    for op in record.ops:
-        if op.object_type != "namespace" and op.after is not None:
-            before = None if op.before is None else records.decode(op.before, records.Pointer)
-            yield before, records.decode(op.after, records.Pointer)
-
-
 def is_retained(departure: Departure, retention: Retention, *, now_ms: int) -> bool:
     """Say whether the last state of a thing that left is kept, if no Dropped row says so.
 

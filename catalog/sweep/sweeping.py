@@ -310,8 +310,6 @@ class TableSweep:
                     await self._end_dropped(place, started_at_ms)
             await mark.run(now_ms=started_at_ms)
             await mark.catch_up()  # before commits have to wait for it
-            if not (work and work[0][1].dry_run):
-                await mark.store_names()
             for problem in mark.problems:
                 self._log.warning("the sweep keeps every file of a table: %s", problem)
             for place, report in work:

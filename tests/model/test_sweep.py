@@ -9,7 +9,6 @@ may still ask for are remembered here, not read from the log.
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -21,10 +20,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from catalog import errors, idents
+from catalog import errors
 from catalog.commits import LoadedTable
 from catalog.manifests import Content, DataFile
-from catalog.sweep import marking, referrers
 from storage import model
 from tests.kit import datafiles, lakes, manifestfiles, sweeps, tablefiles
 
@@ -378,142 +376,6 @@ class Sweeping(RuleBasedStateMachine):
                 assert self.bench.read(table, file.file_path).startswith(magic)
 
 
-BUCKET = st.sampled_from(["lake", "one", "two"])
-
-
-class Deleting(RuleBasedStateMachine):
-    """Three table buckets whose tables name files of each other.
-
-    Whether one of them may be deleted is asked of the names that earlier marks have stored, and of
-    a mark that reads everything: both say the same.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.stack = contextlib.ExitStack()
-        self.lake = self.stack.enter_context(lakes.opened(self.folder / "d", clock=lakes.Clock()))
-        self.bench = datafiles.bench(self.lake)
-        self.sweep = sweeps.sweep_of(self.lake)
-        self.numbers = 0
-        self.lake.run(self.prepare())
-
-    async def prepare(self) -> None:
-        for bucket in ("lake", "one", "two"):
-            if bucket != "lake":
-                await self.lake.storage.buckets.create(
-                    bucket, bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
-                )
-            received = await self.lake.storage.blobs.store(b"x", digests=frozenset({"md5"}))
-            await self.lake.storage.objects.put(
-                bucket, "raw/f.parquet", received, attributes=model.ObjectAttributes()
-            )
-            await self.lake.namespaces.create(bucket, ("ns",), {}, by=lakes.BY)
-            await self.lake.tables.create(self.ident(bucket), schema=lakes.SCHEMA, by=lakes.BY)
-
-    def teardown(self) -> None:
-        self.stack.close()
-        shutil.rmtree(self.folder)
-
-    def ident(self, bucket: str) -> idents.TableIdent:
-        return idents.TableIdent(table_bucket=bucket, namespace=("ns",), name="t")
-
-    def is_there(self, bucket: str) -> bool:
-        return self.lake.tables.exists(self.ident(bucket))
-
-    @rule(bucket=BUCKET, owner=BUCKET)
-    def append(self, bucket: str, owner: str) -> None:
-        """Have a table name a file of a bucket."""
-        file = DataFile(
-            file_path=f"s3://{owner}/raw/f.parquet",
-            file_format="PARQUET",
-            record_count=1,
-            file_size_in_bytes=1,
-        )
-        if self.is_there(bucket):
-            self.lake.run(
-                self.bench.appends.commit_files(
-                    self.ident(bucket), [file], operation="append", principal=lakes.ROOT
-                )
-            )
-
-    @rule(bucket=BUCKET, other=BUCKET)
-    def copy(self, bucket: str, other: str) -> None:
-        """Have a table name the manifest list of another."""
-        if not (self.is_there(bucket) and self.is_there(other)):
-            return
-        snapshot = self.lake.load(self.ident(other)).metadata.current_snapshot()
-        if snapshot is None:
-            return
-        self.numbers += 1
-        values = {name: value for name, value in snapshot.items() if name != "parent-snapshot-id"}
-        added = {**values, "snapshot-id": self.numbers, "sequence-number": self.numbers}
-        reference = {"ref-name": "main", "type": "branch", "snapshot-id": self.numbers}
-        updates = [
-            {"action": "add-snapshot", "snapshot": added},
-            {"action": "set-snapshot-ref", **reference},
-        ]
-        self.lake.run(self.lake.tables.commit(self.ident(bucket), [], updates, by=lakes.BY))
-
-    @rule(bucket=BUCKET)
-    def expire(self, bucket: str) -> None:
-        if not self.is_there(bucket):
-            return
-        metadata = self.lake.load(self.ident(bucket)).metadata
-        old = [each for each in metadata.snapshot_ids if each != metadata.current_snapshot_id]
-        update = {"action": "remove-snapshots", "snapshot-ids": old}
-        self.lake.run(self.lake.tables.commit(self.ident(bucket), [], [update], by=lakes.BY))
-
-    @rule(bucket=BUCKET, purge=st.booleans())
-    def drop_and_create(self, bucket: str, purge: bool) -> None:
-        async def work() -> None:
-            await self.lake.tables.drop(self.ident(bucket), purge=purge, by=lakes.BY)
-            await self.lake.tables.create(self.ident(bucket), schema=lakes.SCHEMA, by=lakes.BY)
-
-        self.lake.run(work())
-
-    @rule(days=st.sampled_from([0.5, 8.0, 31.0]), sweeps_after=st.booleans())
-    def wait(self, days: float, sweeps_after: bool) -> None:
-        sweeps.pass_days(self.lake, days)
-        if sweeps_after:
-            sweeps.run(self.lake, sweep=self.sweep)
-
-    @invariant()
-    def the_stored_names_say_what_a_whole_mark_says(self) -> None:
-        refused, named = self.lake.run(self.looks())
-        assert refused == named
-
-    async def looks(self) -> tuple[set[str], set[str]]:
-        """Return the buckets whose deletion is refused, and those of which another names a file."""
-        refused: set[str] = set()
-        buckets = self.lake.storage.buckets.list()
-        looking = referrers.Referrers(store=self.lake.store, files=self.bench.files)
-        for info in buckets:
-            async with looking.looking(info) as look:
-                try:
-                    await look.hold()
-                except errors.FilesReferenced:
-                    refused.add(info.name)
-        met: set[tuple[int, str]] = set()
-        mark = marking.Mark(
-            store=self.lake.store,
-            files=self.bench.files,
-            decoder=manifestfiles.InlineDecoder(),
-            logs={},
-            salt=b"s" * 16,
-            day_ms=sweeps.DAY_MS,
-            watch=lambda uri, owner: met.add((owner.bucket_id, uri)),
-        )
-        await mark.run(now_ms=self.lake.clock())
-        named = {
-            info.name
-            for info in buckets
-            for owner, uri in met
-            if owner != info.bucket_id and uri.startswith(f"s3://{info.name}/")
-        }
-        return refused, named
-
-
 class Settling(Sweeping):
     """The same, and at the end everything unreachable and old is gone."""
 
@@ -541,33 +403,3 @@ def test_sweeps_between_commits_drops_and_registrations_free_all_but_what_is_ret
 def test_sweeps_between_many_changes_free_all_but_what_is_retained() -> None:
     thorough = settings(SHORT, max_examples=300, stateful_step_count=50)
     run_state_machine_as_test(Settling, settings=thorough)
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_deletion_of_a_bucket_learns_from_stored_names_what_a_whole_mark_says(seed: int) -> None:
-    chance, machine = random.Random(seed), Deleting()
-    buckets = ("lake", "one", "two")
-    try:
-        for _ in range(15):
-            machine.the_stored_names_say_what_a_whole_mark_says()
-            bucket, other = chance.choice(buckets), chance.choice(buckets)
-            match chance.randrange(6):
-                case 0 | 1:
-                    machine.append(bucket, other)
-                case 2:
-                    machine.copy(bucket, other)
-                case 3:
-                    machine.expire(bucket)
-                case 4:
-                    machine.drop_and_create(bucket, purge=chance.random() < 0.5)
-                case _:
-                    machine.wait(chance.choice([0.5, 8.0, 31.0]), sweeps_after=True)
-    finally:
-        machine.teardown()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_many_deletions_of_buckets_learn_from_stored_names_what_a_whole_mark_says() -> None:
-    thorough = settings(SHORT, max_examples=300, stateful_step_count=50)
-    run_state_machine_as_test(Deleting, settings=thorough)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from catalog import decoding, errors, idents, manifests, store, table_buckets
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, referrers, sweeping
 from server import errors as server_errors
-from storage import model, objects
+from storage import batch, model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 BY = lakes.BY
@@ -80,13 +79,9 @@ async def commit_snapshot_of(bench: datafiles.Bench, loaded: LoadedTable) -> ide
     return ident
 
 
-def other_table() -> idents.TableIdent:
-    return idents.TableIdent(table_bucket="other", namespace=("ns",), name="t")
-
-
 async def create_other(lake: lakes.Lake) -> idents.TableIdent:
     """Make the table ns.t of the bucket `other`, unless it is there."""
-    ident = other_table()
+    ident = idents.TableIdent(table_bucket="other", namespace=("ns",), name="t")
     if "other" not in {each.name for each in lake.storage.buckets.list()}:
         await lake.storage.buckets.create(
             "other", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
@@ -372,119 +367,6 @@ def test_a_table_bucket_without_objects_is_deleted_without_reading_other_buckets
     assert [each.name for each in bench.lake.storage.buckets.list()] == ["other"]
 
 
-@dataclass(kw_only=True)
-class Reads:
-    """What marks have read: the bucket of each metadata file, and how many manifest lists."""
-
-    metadata_of: list[str] = field(default_factory=list)
-    lists: int = 0
-
-    def take(self) -> tuple[list[str], int]:
-        """Return what was read since the last call."""
-        taken = (sorted(self.metadata_of), self.lists)
-        self.metadata_of, self.lists = [], 0
-        return taken
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    reads = Reads()
-    examine, decode = store.CatalogStore.examine_metadata, decoding.ChildDecoder.decode_list
-
-    async def examine_metadata(self: store.CatalogStore, location: str) -> Any:
-        reads.metadata_of.append(location.removeprefix("s3://").partition("/")[0])
-        return await examine(self, location)
-
-    async def decode_list(self: decoding.ChildDecoder, data: bytes) -> Any:
-        reads.lists += 1
-        return await decode(self, data)
-
-    monkeypatch.setattr(store.CatalogStore, "examine_metadata", examine_metadata)
-    monkeypatch.setattr(decoding.ChildDecoder, "decode_list", decode_list)
-    return reads
-
-
-async def put_file(lake: lakes.Lake, bucket: str, key: str, data: bytes = b"body") -> None:
-    received = await lake.storage.blobs.store(data, digests=frozenset({"md5"}))
-    await lake.storage.objects.put(bucket, key, received, attributes=model.ObjectAttributes())
-
-
-async def delete_another(bench: datafiles.Bench, name: str = "gone") -> None:
-    """Make a table bucket with a file, and delete it."""
-    buckets = bench.lake.storage.buckets
-    if name not in {each.name for each in buckets.list()}:
-        await buckets.create(name, bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1")
-        await put_file(bench.lake, name, "raw/f")
-    await table_buckets_of(bench).delete(
-        buckets.get(name), losing="everything", may_purge=True, judge=lambda: None
-    )
-
-
-def test_a_deletion_of_a_table_bucket_reads_what_was_committed_since_the_last_mark(
-    bench: datafiles.Bench, reads: Reads
-) -> None:
-    async def work() -> None:
-        loaded = await bench.create()
-        for number in range(4):
-            loaded = await bench.add(loaded, rows(number))
-        await create_other(bench.lake)
-        await delete_another(bench)
-        assert reads.take() == (["lake"] * 5 + ["other"], 4)
-        await delete_another(bench)
-        assert reads.take() == ([], 0)
-        await bench.add(loaded, rows(5))
-        await delete_another(bench)
-        assert reads.take() == (["lake"] * 2, 1), "the states before and after, and the new list"
-
-    bench.lake.run(work())
-
-
-def test_a_deletion_of_a_table_bucket_goes_on_where_a_sweep_has_read_to(
-    bench: datafiles.Bench, reads: Reads
-) -> None:
-    lake = bench.lake
-
-    async def prepare() -> None:
-        mine = await bench.add(await bench.create("ns.mine"), rows(1))
-        await commit_snapshot_of(bench, mine)
-
-    asyncio.run(prepare())
-    sweeps.run(lake, dry_run=True)
-    reads.take()
-    lake.run(delete_another(bench, "first"))
-    assert reads.take() == (["lake"] * 2 + ["other"] * 2, 2), "each bucket's tables name the list"
-    sweeps.run(lake)
-    reads.take()
-    lake.run(delete_another(bench, "second"))
-    assert reads.take() == ([], 0)
-    with pytest.raises(errors.FilesReferenced, match=r"of the table ns\.t of other, such as"):
-        lake.run(delete_lake(bench, "everything"))
-    lake.run(lake.tables.drop(other_table(), purge=True, by=BY))
-    lake.run(delete_lake(bench, "everything"))
-    assert [each.name for each in lake.storage.buckets.list()] == ["other"]
-
-
-def test_a_table_that_could_not_be_read_is_read_again_by_the_next_deletion(
-    bench: datafiles.Bench,
-) -> None:
-    lake = bench.lake
-
-    async def work() -> None:
-        mine = await bench.add(await bench.create("ns.mine"), rows(1))
-        snapshot = mine.metadata.current_snapshot()
-        assert snapshot is not None
-        own = "ns/t/metadata/late.avro"
-        other = await create_other(lake)
-        update = {**snapshot, "sequence-number": 1, "manifest-list": f"s3://other/{own}"}
-        await lake.tables.commit(other, [], [{"action": "add-snapshot", "snapshot": update}], by=BY)
-        await delete_another(bench)
-        await put_file(lake, "other", own, bench.read(mine, snapshot["manifest-list"]))
-        with pytest.raises(errors.FilesReferenced, match=r"of the table ns\.t of other, such as"):
-            await delete_lake(bench, "everything")
-
-    lake.run(work())
-
-
 def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
     bench: datafiles.Bench,
 ) -> None:
@@ -501,7 +383,11 @@ def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
     async def prepare() -> None:
         await bench.create()
         for key in put:
-            await put_file(lake, "lake", key, b"" if key.endswith("/") else b"body")
+            data = b"" if key.endswith("/") else b"body"
+            received = await lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+            await lake.storage.objects.put(
+                "lake", key, received, attributes=model.ObjectAttributes()
+            )
 
     asyncio.run(prepare())
     table = sweeps.keys_in(lake) - put
@@ -1000,6 +886,35 @@ def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
     mark = asyncio.run(work())
     assert (Counting.count, mark.manifests_count) == (5, 5)
     assert mark.metadata_count == 6, "every state of the history window, each once"
+
+
+@pytest.mark.timeout(60)
+def test_a_mark_ends_though_a_bucket_is_deleted_while_it_catches_up(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    class Deleting(marking.Mark):
+        async def _note_heads(self) -> None:
+            await super()._note_heads()
+            with lake.storage.index.view() as view:
+                keys = [key for key, _ in view.scan(batch.Store.LOG, b"")]
+            gone = [batch.Delete(store=batch.Store.LOG, key=key) for key in keys]
+            await lake.storage.index.commit(batch.Batch(writes=gone))
+
+    async def work() -> None:
+        loaded = await bench.create()
+        mark = Deleting(
+            store=lake.store,
+            files=bench.files,
+            decoder=manifestfiles.InlineDecoder(),
+            logs={},
+            salt=b"s" * 16,
+            day_ms=sweeps.DAY_MS,
+        )
+        await mark.run(now_ms=lake.clock())
+        await bench.add(loaded, rows(1))
+        await mark.catch_up()
+
+    asyncio.run(work())
 
 
 def test_a_sweep_of_no_table_bucket_is_refused(lake: lakes.Lake) -> None:
