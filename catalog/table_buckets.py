@@ -208,17 +208,22 @@ class TableBuckets:
         and what the checks and judge raise.
         """
 
+        hold = functools.partial(
+            self._held,
+            bucket,
+            losing=losing,
+            may_purge=may_purge,
+            check=check,
+            check_namespace=check_namespace,
+        )
+
         async def plan(look: referrers.Look) -> Planned[None]:
             judge()
+            held = await hold()
             unreferenced = await look.hold()
-            judge()  # a mark takes long
-            held = await self._held(
-                bucket,
-                losing=losing,
-                may_purge=may_purge,
-                check=check,
-                check_namespace=check_namespace,
-            )
+            if look.has_marked:  # which may have taken long
+                judge()
+                held = await hold()
             deletion = self._store.buckets.plan_delete(
                 bucket.name, discard=True, bucket_id=bucket.bucket_id
             )

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, idents, manifests, store, table_buckets
+from catalog import decoding, errors, idents, manifests, records, store, table_buckets
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, referrers, sweeping
 from server import errors as server_errors
+from server.access import errors as access_errors
 from storage import batch, model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
@@ -365,6 +366,30 @@ def test_a_table_bucket_without_objects_is_deleted_without_reading_other_buckets
     monkeypatch.delattr(marking.Mark, "run")
     bench.lake.run(work())
     assert [each.name for each in bench.lake.storage.buckets.list()] == ["other"]
+
+
+def test_a_deletion_that_is_refused_for_the_buckets_contents_reads_no_other_bucket(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = bench.lake
+
+    def deny(ident: idents.TableIdent, pointer: records.Pointer) -> None:
+        raise access_errors.AccessDenied("no", action="a", resource="r")
+
+    async def work() -> None:
+        await bench.add(await bench.create(), rows(1))
+        await create_other(lake)
+        with pytest.raises(errors.TableBucketNotEmpty):
+            await delete_lake(bench, "nothing")
+        info = lake.storage.buckets.get("lake")
+        with pytest.raises(access_errors.AccessDenied):
+            await table_buckets_of(bench).delete(
+                info, losing="everything", may_purge=True, judge=lambda: None, check=deny
+            )
+
+    monkeypatch.delattr(marking.Mark, "run")
+    lake.run(work())
+    assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
 
 
 def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
