@@ -17,7 +17,8 @@ from sql import limits, outcomes
 _PASSWORD: Final = re.compile(
     r"(\bpassword\s*=\s*)(?:'(?:[^'\\]|''|\\.)*(?:'|\Z)|\$\$.*?(?:\$\$|\Z))", re.I | re.S
 )
-_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|//[^\n]*|/\*.*?\*/|\()*([A-Za-z]+)", re.S)
+# Possessive: the parts overlap, and going back through them takes exponential time.
+_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|//[^\n]*|/\*.*?\*/|\()*+([A-Za-z]+)", re.S)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,5 +87,5 @@ def type_of(text: str, statement_type_id: int | None) -> str:
             return outcomes.StatementType(statement_type_id).name
         except ValueError:
             pass
-    match = _FIRST_WORD.match(text)
+    match = _FIRST_WORD.match(text[: limits.TEXT_KEPT_LENGTH_MAX])
     return "UNKNOWN" if match is None else match[1].upper()

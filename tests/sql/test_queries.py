@@ -450,6 +450,20 @@ def test_a_finished_statement_keeps_a_head_of_its_text_and_a_repeated_one_is_kno
     lived(tmp_path, story)
 
 
+def test_the_record_of_a_failed_statement_has_a_head_of_its_message(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def fail(call: served.Call) -> outcomes.Outcome:
+            raise errors.unsupported("x" * 100_000)
+
+        parts.statements.answers["select long"] = fail
+        await parts.queries.wait(submit(parts, session, "select long"), WAIT_SECONDS)
+        (record,) = parts.queries.recorded(session, sees_all=False)
+        assert record.error_message is not None
+        assert len(record.error_message) == bounds.TEXT_KEPT_LENGTH_MAX
+
+    lived(tmp_path, story)
+
+
 def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
