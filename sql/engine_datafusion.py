@@ -429,7 +429,7 @@ def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFa
         return engine.EngineFault("panicked", message[:600])
     if "no space left on device" in lowered or "disk quota exceeded" in lowered:
         return engine.EngineFault("disk_full", "the disk has no room left")
-    if "divide by zero" in lowered:
+    if "divide by zero" in lowered or "dividebyzero" in lowered:
         return engine.EngineFault("value", "Division by zero", "100051")
     for pattern, code in VALUE_FAULTS:
         match = pattern.search(text)

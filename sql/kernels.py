@@ -228,12 +228,16 @@ def _rounded(match: re.Match[str]) -> Kernel:
 
     if precision is None or scale is None:
         return by_row(pa.float64(), pa.int64(), result=pa.float64())(real)
-    number = pa.decimal128(precision, scale)
-    return by_row(number, pa.int64(), result=pa.decimal128(precision + 1, scale))(
-        lambda value, digits: exact(value, digits).quantize(
-            decimal.Decimal(1).scaleb(-scale), context=DIGITS
-        )
-    )
+    beyond = decimal.Decimal(1).scaleb(precision + 1 - scale)
+
+    def number(value: decimal.Decimal, digits: int) -> decimal.Decimal:
+        rounded = exact(value, digits)
+        if abs(rounded) >= beyond:
+            raise coded("100039", str(value))
+        return rounded.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
+
+    types = (pa.decimal128(precision, scale), pa.int64())
+    return by_row(*types, result=pa.decimal128(precision + 1, scale))(number)
 
 
 EXACT_DIGITS_MAX = 39

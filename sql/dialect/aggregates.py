@@ -446,13 +446,25 @@ def _interpolated(operand: Expr) -> sqltypes.SqlType:
     )
 
 
+def _fraction_of(call: FunctionCall) -> decimal.Decimal:
+    """Return the first argument, a number from 0 to 1 or its text; raises SqlError."""
+    value = call.constant(0)
+    try:
+        fraction = decimal.Decimal(str(value))
+    except decimal.InvalidOperation:
+        raise call.invalid() from None
+    if not fraction.is_finite() or not 0 <= fraction <= 1:
+        raise call.invalid()
+    return fraction
+
+
 def percentile_cont(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
-    fraction = decimal.Decimal(str(call.constant(0)))
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
+    fraction = _fraction_of(call)
     operand = call.order_parts[0]
-    if len(call.order_parts) > 1 or not 0 <= fraction <= 1:
+    if len(call.order_parts) > 1:
         raise call.invalid()
     if operand.type.name not in ("fixed", "real", "null"):
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
@@ -533,8 +545,8 @@ def percentile_disc(call: FunctionCall) -> Expr:
     if not call.order_parts:
         raise call.refuse("no WITHIN GROUP")
     _refuse_distinct(call)
-    fraction = decimal.Decimal(str(call.constant(0)))
-    if not 0 <= fraction <= 1 or not _is_short(fraction):
+    fraction = _fraction_of(call)
+    if not _is_short(fraction):
         raise call.invalid()
     if len(call.order_parts) > 1:
         raise call.invalid()

@@ -410,6 +410,8 @@ def _regexp_replace(call: FunctionCall) -> Expr:
 def _regexp_count(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     start = call.whole(2, 1)
+    if start < 1:
+        raise call.invalid()
     flags = rewrites.regexp_flags(str(call.constant(3, "c")))
     counted = code.call("regexp_count", value, code.infix(flags, "||", pattern), start)
     return builders.small_integer(counted, [value, pattern])
@@ -652,7 +654,9 @@ def _at_digits(call: FunctionCall, value: Expr, mode: str) -> Expr:
         computed = code.kernel(f"_rounded_{mode}", rewrites.as_arrow(value, value.type), places)
         return _rounded_real(computed, value, digits)
     scale = value.type.scale
-    exact = sqltypes.number(min(max(value.type.precision, scale + 1), 37), min(scale, 36))
+    # Up and down, a number before the point of any size is rounded to the unit: 0.5 to 100.
+    widest = 37 if mode in ("ceil", "floor") else value.type.precision
+    exact = sqltypes.number(min(max(widest, scale + 1), 37), min(scale, 36))
     result = sqltypes.number(exact.precision + 1, exact.scale)
     computed = code.kernel(
         f"_rounded_{mode}_{exact.precision}_{exact.scale}",

@@ -127,13 +127,7 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     if part in OFFSET_PARTS:
         return _offset_part(part, as_moment(operand))
     moment = _local(as_moment(operand))
-    if moment.type.name == "time" and part not in TIME_PARTS:
-        raise errors.SqlError(
-            "001045",
-            "22023",
-            f"SQL compilation error:\n'{part.upper()}' is no part of a TIME",
-            phase="COMPILATION",
-        )
+    _check_part(part, moment)
     if part == "dayofweekiso":
         day = code.call("date_part", "dow", moment)
         return builders.small_integer(
@@ -151,6 +145,17 @@ def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
         raise errors.unsupported(f"date part {part}")
     name, low, high = field
     return builders.small_integer(code.call("date_part", name, moment), [moment], low, high)
+
+
+def _check_part(part: str, moment: Expr) -> None:
+    """Raise SqlError for a part of a date, of a TIME."""
+    if moment.type.name == "time" and part not in TIME_PARTS:
+        raise errors.SqlError(
+            "001045",
+            "22023",
+            f"SQL compilation error:\n'{part.upper()}' is no part of a TIME",
+            phase="COMPILATION",
+        )
 
 
 def _offset_part(part: str, moment: Expr) -> Expr:
@@ -267,6 +272,7 @@ def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
         raise errors.unsupported(f"DATE_TRUNC to {part}")
+    _check_part(name, moment)
     if moment.type.name == "date":
         if name in rewrites.MICROSECONDS and name != "day":
             return moment
@@ -428,6 +434,8 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     if {start.type.name, end.type.name} == {"date", "text"}:
         start, end = (rewrites.cast(each, sqltypes.DATE) for each in (start, end))
     moments = [as_moment(start), as_moment(end)]
+    for each in moments:
+        _check_part(part, each)
     # A TIME has no instant: with it, a moment counts by its calendar fields.
     of_instants = part in TIME_PARTS and all(each.type.name != "time" for each in moments)
     if of_instants and any(each.type.name == "timestamp_tz" for each in moments):

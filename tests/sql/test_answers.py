@@ -1657,3 +1657,23 @@ def test_union_by_name_has_the_columns_of_all_branches(tmp_path: Path) -> None:
             "select 1 a intersect by name select 1 a": "000002",
         },
     )
+
+
+def test_arguments_that_a_function_cannot_take_are_errors_of_the_query(tmp_path: Path) -> None:
+    times = "(values ('12:30:00'::time, 2), ('00:00:00'::time, -2)) t(h, n)"
+    answers(
+        tmp_path,
+        {
+            f"select date_trunc(year, h) from {times}": "001045",
+            f"select trunc(h, 'month') from {times}": "001045",
+            f"select datediff(month, h, h) from {times}": "001045",
+            f"select datediff(day, h, '2024-01-01'::timestamp) from {times}": "001045",
+            f"select datediff(hour, min(h), max(h)) from {times}": (12,),
+            f"select regexp_count('aa', 'a', -1) from {times}": "001044",
+            f"select ceil(0.5, n), floor(-0.5, n) from {times} order by n": [
+                (Decimal(100), Decimal(-100)),
+                (Decimal("0.5"), Decimal("-0.5")),
+            ],
+            f"select ceil(0.5, n - 60) from {times}": "100039",
+        },
+    )

@@ -127,3 +127,18 @@ def test_approximate_percentiles_take_decimal_fractions(tmp_path: Path) -> None:
             assert rows == [(expected,)]
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("name", ["percentile_cont", "percentile_disc"])
+@pytest.mark.parametrize("fraction", ["true", "'x'", "'nan'", "'-0.1'"])
+def test_a_fraction_that_is_none_is_an_error_of_the_query(
+    tmp_path: Path, name: str, fraction: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        with pytest.raises(errors.SqlError) as refused:
+            await local.run(
+                f"select {name}({fraction}) within group (order by column1) from values (1)"
+            )
+        assert refused.value.code == "001044"
+
+    local_sql.run_local(tmp_path, work)
