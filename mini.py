@@ -220,6 +220,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         settings = _load_config(options)
         _check_places(settings)
+        _check_memory(settings)
         listener = _listen(settings.host, settings.port)
     except config.InvalidConfig as error:
         return _fail(f"mini.py: {error}")
@@ -262,6 +263,26 @@ def _check_places(settings: Config) -> None:
         if not Path(path).is_file():
             raise config.InvalidConfig(
                 f"mini.toml [identity_provider_keys] {url}: {path} is not a file"
+            )
+
+
+def _check_memory(settings: Config) -> None:
+    """Raise InvalidConfig for a Spark whose heap is larger than the memory of this machine."""
+    from server import config, warehouses
+
+    try:
+        memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    except (OSError, ValueError):
+        return  # the system does not say
+    heaps = {"--jobs-memory-mib": settings.jobs_memory_mib or 0} | {
+        f"mini.toml warehouse {warehouse.name}: memory_mib": warehouse.memory_mib
+        for warehouse in settings.warehouses
+        if not warehouse.master.startswith(warehouses.CONNECT)
+    }
+    for name, heap_mib in heaps.items():
+        if heap_mib > memory_mib:
+            raise config.InvalidConfig(
+                f"{name} {heap_mib} is more than the {memory_mib} MiB that this machine has"
             )
 
 

@@ -138,16 +138,13 @@ def resolve(
     ):
         if is_local and value is not None:
             raise errors.BadArgument(f"{name} is for a cluster; --master {wishes.master} has none")
-    memory = wishes.driver_memory or of_variable("driver_memory")
     conf = {
         **parse_conf(_words(of_variable("conf") or ""), VARIABLES["conf"]),
         **parse_conf(wishes.conf, "--conf"),
     }
     gets = SparkResources(
         master=wishes.master,
-        driver_mib=machine.driver_mib
-        if memory is None
-        else parse_memory(memory, "--driver-memory"),
+        driver_mib=_driver_mib(wishes.driver_memory, of_variable("driver_memory"), machine),
         conf=conf,
     )
     if is_local:
@@ -159,9 +156,14 @@ def resolve(
             f"--cores is for this machine and for spark:// clusters; with --master {wishes.master} "
             "name --executor-cores and --conf spark.executor.instances=N"
         )
-    cores = wishes.cores or (of_variable("cores") if is_standalone else None)
-    executor_memory = wishes.executor_memory or of_variable("executor_memory")
-    executor_cores = wishes.executor_cores or of_variable("executor_cores")
+    cores, executor_memory = wishes.cores, wishes.executor_memory
+    executor_cores = wishes.executor_cores
+    if cores is None and is_standalone:
+        cores = of_variable("cores")
+    if executor_memory is None:
+        executor_memory = of_variable("executor_memory")
+    if executor_cores is None:
+        executor_cores = of_variable("executor_cores")
     if executor_memory is not None:
         executor_memory = f"{parse_memory(executor_memory, '--executor-memory')}m"
     return dataclasses.replace(
@@ -172,6 +174,21 @@ def resolve(
         if executor_cores is None
         else _count(executor_cores, "--executor-cores"),
     )
+
+
+def _driver_mib(wish: str | None, variable: str | None, machine: Machine) -> int:
+    """Return the memory of the driver, which runs on this machine whatever the master is."""
+    text, name = wish, "--driver-memory"
+    if text is None:
+        text, name = variable, VARIABLES["driver_memory"]
+    if text is None:
+        return machine.driver_mib
+    driver_mib = parse_memory(text, name)
+    if machine.memory_bytes is not None and driver_mib * MIB > machine.memory_bytes:
+        raise errors.BadArgument(
+            f"{name} {text} is more than the {machine.memory_bytes // MIB}m that this machine has"
+        )
+    return driver_mib
 
 
 def _of_connect(wishes: Wishes, connect: masters.ConnectServer, conf: str) -> SparkResources:

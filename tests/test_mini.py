@@ -345,6 +345,10 @@ def test_no_auth_is_refused_where_others_reach_the_server(tmp_path: Path, host: 
             "mini.py: --data 'a\\udcff': its path contains a control character or",
         ),
         (["--ready-file", "no/ready.json"], "mini.py: --ready-file no/ready.json: its folder"),
+        (
+            ["--jobs-memory-mib", "99999999"],
+            "mini.py: --jobs-memory-mib 99999999 is more than the ",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -353,6 +357,17 @@ def test_a_setting_that_cannot_be_used_is_refused_in_one_line(
 ) -> None:
     (tmp_path / "file").write_text("a file")
     assert refusal(tmp_path, "--port", "0", *flags).startswith(said)
+
+
+def test_a_warehouse_with_more_memory_than_the_machine_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mini.toml").write_text(
+        '[[warehouses]]\nname = "big"\nengine = "spark"\nmemory_mib = 16777216\n'
+    )
+    said = refusal(tmp_path, "--port", "0")
+    assert said.startswith(
+        "mini.py: mini.toml warehouse BIG: memory_mib 16777216 is more than the "
+    )
+    assert said.endswith(" MiB that this machine has")
 
 
 def test_a_data_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:

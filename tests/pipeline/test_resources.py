@@ -71,6 +71,20 @@ def test_an_option_comes_before_its_variable_and_that_before_the_default() -> No
     assert of(variables, master="local[7]")["spark.master"] == "local[7]"
 
 
+def test_the_whole_memory_of_the_machine_is_not_too_much() -> None:
+    assert of(driver_memory="16g")["spark.driver.memory"] == "16384m"
+    # Executors are on other machines, and a machine may not say what it has.
+    assert of(master=CLUSTER, executor_memory="64g")["spark.executor.memory"] == "65536m"
+    unknown = resources.Machine(memory_bytes=None, cores=2)
+    wishes = resources.Wishes(driver_memory="64g")
+    assert resources.resolve(wishes, {}, unknown).driver_mib == 65_536
+
+
+def test_a_variable_that_names_too_much_memory_is_refused_by_its_name() -> None:
+    with pytest.raises(errors.BadArgument, match="BOATHOUSE_DRIVER_MEMORY 1t is more than the"):
+        of({"BOATHOUSE_DRIVER_MEMORY": "1t"})
+
+
 def test_a_variable_that_is_no_list_of_words_is_refused() -> None:
     with pytest.raises(errors.BadArgument, match="BOATHOUSE_CONF cannot be read"):
         of({"BOATHOUSE_CONF": "spark.a='open"})
@@ -102,6 +116,14 @@ def test_a_cluster_gets_cores_and_executors_as_they_are_named() -> None:
     [
         ({"driver_memory": "2"}, "--driver-memory '2' is no size of memory like 2g or 1536m"),
         ({"driver_memory": "256m"}, "--driver-memory 256m is too little: Spark needs 512m"),
+        (
+            {"driver_memory": "17g"},
+            "--driver-memory 17g is more than the 16384m that this machine has",
+        ),
+        ({"driver_memory": "17g", "master": CLUSTER}, "--driver-memory 17g is more than the"),
+        ({"driver_memory": ""}, "--driver-memory '' is no size of memory like 2g or 1536m"),
+        ({"executor_memory": "", "master": CLUSTER}, "--executor-memory '' is no size of memory"),
+        ({"cores": "", "master": CLUSTER}, "--cores '' is no number of cores"),
         ({"cores": "0"}, "--cores '0' is no number of cores"),
         ({"cores": "two"}, "--cores 'two' is no number of cores"),
         ({"cores": "2", "master": "local[4]"}, "leave one of them out"),
