@@ -32,8 +32,9 @@ ANSWER_MAX: Final = 8_000
 
 LOST: Final = "lost: the process that ran it ended without an answer"
 
+WITH_RESULT: Final = ("succeeded", "nothing")
 EARLIER_MAX: Final = 20
-"""How far back runs without a result are looked for."""
+"""Runs without a result that are told to a run, which writes their rows."""
 EARLIER_FIELDS: Final = ("run_id", "state", "started_at_ms", "ended_at_ms", "error")
 
 EXPIRIES_MAX: Final = 200
@@ -238,17 +239,24 @@ class Runs:
         return [run for run in shown if state in (None, run.state)][:count]
 
     def without_result(self, run: rows.RunRow) -> list[dict[str, object]]:
-        """Return the runs of a pipeline before this one, back to the last with a result.
+        """Return the runs of a pipeline, but this one, that the pipeline's table of runs may lack:
+        their processes could not write a row.
 
-        The pipeline's table of runs may lack them: their processes could not write a row.
+        A run with a result writes the rows of those that had ended when it began. Beside a client's
+        run of more than a day others run, and may have ended before it.
         """
-        ended: list[dict[str, object]] = []
-        for earlier in self.of_pipeline(run.name, EARLIER_MAX, target=run.target):
-            if earlier.state in ("succeeded", "nothing"):
-                break
-            if earlier.run_id != run.run_id:
-                ended.append({name: getattr(earlier, name) for name in EARLIER_FIELDS})
-        return ended
+        kept = self.of_pipeline(run.name, rows.RUNS_MAX, target=run.target)
+        others = [each for each in kept if each.run_id != run.run_id]
+        since_ms = next((each.started_at_ms for each in others if each.state in WITH_RESULT), 0)
+        ended = [
+            each
+            for each in others
+            if each.state not in ("running", *WITH_RESULT)
+            and (each.ended_at_ms is None or each.ended_at_ms >= since_ms)
+        ]
+        return [
+            {name: getattr(each, name) for name in EARLIER_FIELDS} for each in ended[:EARLIER_MAX]
+        ]
 
     def is_held(self, task: rows.Task, name: str, target: str) -> bool:
         """Return whether a run of a job goes on that excludes others."""

@@ -181,6 +181,28 @@ def test_a_run_by_hand_of_more_than_a_day_is_lost_once_its_client_is_silent(
     )  # fmt: skip
 
 
+def test_a_run_that_is_lost_after_runs_beside_it_had_results_is_named_to_the_next(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "HELD_MS_MAX", runs.LEASE_MS)
+    kept = runs_of(lake)
+    held = begin(kept)
+    lake.clock.now_ms += runs.LEASE_MS - 1
+    asyncio.run(kept.prolong(held, "still here"))
+    for _ in range(runs.EARLIER_MAX + 1):
+        lake.clock.now_ms += 1
+        beside = begin(kept)
+        asyncio.run(kept.end(beside, "succeeded"))
+    assert kept.without_result(beside) == []  # it goes on
+    lake.clock.now_ms += runs.LEASE_MS
+    after = begin(kept)
+    (lost,) = kept.without_result(after)
+    assert (lost["run_id"], lost["state"]) == (held.run_id, "interrupted")
+    asyncio.run(kept.end(after, "succeeded"))
+    lake.clock.now_ms += 1
+    assert kept.without_result(begin(kept)) == []  # that one has written its row
+
+
 def test_expiries_of_many_tables_leave_room_for_other_runs(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
