@@ -41,7 +41,11 @@ DELETE_FILES_MIN: Final = 10
 """Delete files with which a data file is rewritten, whatever its size. One is rewritten too if
 delete files of its own remove three rows of ten: Iceberg's default."""
 PARTIAL_PROGRESS: Final = {"partial-progress.enabled": "true"}
-"""Groups are committed as they are ready, in at most ten commits."""
+"""Groups are committed as they are ready, in at most GROUP_COMMITS_MAX commits."""
+GROUP_COMMITS_MAX: Final = 10
+"""Iceberg's default of `partial-progress.max-commits`."""
+COMPACTION_COMMITS_MAX: Final = (GROUP_COMMITS_MAX + 1) * TRIES_MAX
+"""Of all rounds, with those that remove delete files."""
 WITH_DANGLING_DELETES: Final = {"remove-dangling-deletes": "true"}
 """Delete files go with the compaction: Spark Connect has no action for them alone."""
 COMPACTION_COUNTS: Final = (
@@ -152,6 +156,7 @@ def compact(
             is_sorted=bool(arrangement_arguments),
         )
         counts = {**dict.fromkeys(COMPACTION_COUNTS, 0), "left_data_files_count": 0}
+        pauses = retries.Pauses()
         for number in range(TRIES_MAX):
             planned = _planned(spark, table, options)
             if not planned.files:
@@ -161,7 +166,7 @@ def compact(
             is_last = number == TRIES_MAX - 1
             partial = {} if is_last else PARTIAL_PROGRESS
             rewritten = _rewrite(
-                spark, table, {**options, **partial}, arrangement_arguments, planned
+                spark, table, {**options, **partial}, arrangement_arguments, planned, pauses
             )
             for name in COMPACTION_COUNTS:
                 counts[name] += rewritten.get(name, 0)
@@ -174,7 +179,7 @@ def compact(
                 f"commit came first{'' if is_last else '; planning them again'}"
             )
         if counts["rewritten_data_files_count"] and spark.remote is None:
-            counts["removed_delete_files_count"] += _remove_dangling_deletes(spark, table)
+            counts["removed_delete_files_count"] += _remove_dangling_deletes(spark, table, pauses)
     return counts
 
 
@@ -184,6 +189,7 @@ def _rewrite(
     options: Mapping[str, str],
     arrangement_arguments: Sequence[str],
     planned: _Planned,
+    pauses: retries.Pauses,
 ) -> Mapping[str, Any]:
     """Call the procedure; return its counts, none if a conflicting commit came first."""
     if spark.remote is not None:
@@ -198,7 +204,7 @@ def _rewrite(
         with spark.quiet(*COMMIT_LOGGERS):
             return call(
                 spark, table, "rewrite_data_files", arguments, planned.label,
-                total_rows=planned.rows,
+                total_rows=planned.rows, commits_max=COMPACTION_COMMITS_MAX, pauses=pauses,
             )  # fmt: skip
     except errors.SparkJobFailed as error:
         if session.is_caused_by(error, CONFLICTS):
@@ -216,14 +222,18 @@ def _conflicts() -> Iterator[None]:
             raise
 
 
-def _remove_dangling_deletes(spark: session.Spark, table: settings.TargetTable) -> int:
+def _remove_dangling_deletes(
+    spark: session.Spark, table: settings.TargetTable, pauses: retries.Pauses
+) -> int:
     """Remove the delete files that no data file needs; return their number. They do no harm, so
     that after conflicts they stay for the next compaction."""
     properties = _properties(spark, table)
     for _ in range(TRIES_MAX):
         with (
             _conflicts(),
-            retries.bounded(spark, table, properties),
+            retries.bounded(
+                spark, table, properties, commits_max=COMPACTION_COMMITS_MAX, pauses=pauses
+            ),
             session.failures(),
             spark.quiet(*COMMIT_LOGGERS),
         ):
@@ -351,11 +361,19 @@ def rewrite_manifests(
     rounds. Raises SparkJobFailed after the last.
     """
     arguments = [f"table => '{full_name(table)}'"]
+    pauses = retries.Pauses()
     with open_spark(table.warehouse) as spark:
+
+        def rewrite() -> Mapping[str, Any]:
+            return call(
+                spark, table, "rewrite_manifests", arguments, "rewriting manifests",
+                commits_max=TRIES_MAX, pauses=pauses,
+            )  # fmt: skip
+
         for _ in range(TRIES_MAX - 1):
             with _conflicts():
-                return call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
-        return call(spark, table, "rewrite_manifests", arguments, "rewriting manifests")
+                return rewrite()
+        return rewrite()
 
 
 def compute_statistics(
@@ -381,12 +399,19 @@ def call(
     label: str,
     *,
     total_rows: int | None = None,
+    commits_max: int = 1,
+    pauses: retries.Pauses | None = None,
 ) -> Mapping[str, Any]:
-    """Call a procedure of Iceberg's; return its row by name. total_rows: that it writes, if any."""
+    """Call a procedure of Iceberg's; return its row by name. total_rows: that it writes, if any.
+
+    commits_max, pauses: as for `retries.bounded`.
+    """
     statement = f"CALL `{table.warehouse}`.system.{procedure}({', '.join(arguments)})"
     counting = spark.counting(is_writing=total_rows is not None)
     with (
-        retries.bounded(spark, table, _properties(spark, table)),
+        retries.bounded(
+            spark, table, _properties(spark, table), commits_max=commits_max, pauses=pauses
+        ),
         session.failures(),
         progress.watching(label, counting, total_rows=total_rows),
     ):

@@ -5,12 +5,13 @@ every client of the table may set: one could let a job wait for years. Where one
 longer than by Iceberg's defaults, a step of a job pauses for WAIT_SECONDS_MAX at most. PyIceberg
 reads the properties from the loaded table, which gets Iceberg's defaults there. Iceberg's Java
 library has no such place, so that a thread looks for its pauses, and ends those that are beyond the
-bound.
+bound. A step of several commits has one bound for all of them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -28,9 +29,20 @@ DEFAULTS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 WAIT_SECONDS_MAX: Final = 30 * 60.0
 LOOK_SECONDS: Final = 1.0
-FRAMES_MAX: Final = 8
-"""Frames of a Java stack from its top, in which a pause names the class of the retries."""
-RETRYING: Final = "org.apache.iceberg.util.Tasks"
+END_SECONDS: Final = 10.0
+"""How long a block's end waits for the thread, whose question the Java machine may not answer."""
+SLEEPING: Final = "java.lang.Thread.sleep"
+TASKS: Final = "org.apache.iceberg.util.Tasks"
+RETRYING: Final = "Tasks$Builder.runTaskWithRetry("
+_WAITING: Final = re.compile(r"\bId=(\d+) TIMED_WAITING\b")
+
+
+class Pauses:
+    """How long the commits of a step have paused so far, all together. Mutable: blocks of `bounded`
+    add to it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
 
 
 def longest_seconds(properties: Mapping[str, str]) -> float:
@@ -69,26 +81,40 @@ def bounded(
     properties: Mapping[str, str],
     *,
     commits_here: bool = False,
+    commits_max: int = 1,
+    pauses: Pauses | None = None,
 ) -> Iterator[None]:
     """Bound the pauses of commits of Iceberg's Java library in the block.
 
-    commits_here: they happen in the job's own Java machine, also with Spark Connect.
+    commits_here: they happen in the job's own Java machine, also with Spark Connect. commits_max:
+    of the whole step. pauses: what the step has paused before, which counts too; the block adds to
+    it.
 
-    Raises BadArgument where they happen in a Spark Connect server and may be longer; PipelineError
-    instead of the block's error after a pause was ended: that commit was not made.
+    Raises BadArgument where they happen in a Spark Connect server and one may pause longer than the
+    bound; PipelineError instead of the block's error after a pause was ended: that commit was not
+    made.
     """
-    longest = longest_seconds(properties)
-    if longest <= 1.1 * WAIT_SECONDS_MAX + DEFAULTS[MAX_WAIT] / 1000:
+    unwatched = 1.1 * WAIT_SECONDS_MAX + DEFAULTS[MAX_WAIT] / 1000
+    longest, commits = longest_seconds(properties), "a commit"
+    if longest <= unwatched:
+        longest, commits = longest * commits_max, f"{commits_max} commits"
+    if longest <= unwatched:
+        yield
+        return
+    is_here = spark.remote is None or commits_here
+    # Between the commits of a Spark Connect server the job does not know how long they have paused.
+    if not is_here and longest_seconds(properties) <= unwatched:
         yield
         return
     said = (
-        f"the properties {PREFIX}* of {table.full} let a commit wait for {_spoken(longest)} where "
+        f"the properties {PREFIX}* of {table.full} let {commits} wait for {_spoken(longest)} where "
         f"another client's comes first, and a job waits {_spoken(WAIT_SECONDS_MAX)} at most"
     )
-    if spark.remote is not None and not commits_here:
+    if not is_here:
         raise errors.BadArgument(f"{said}: lower them")
+    paused = Pauses() if pauses is None else pauses
     ended, is_cut = threading.Event(), threading.Event()
-    watch = threading.Thread(target=_watch, args=(spark.jvm, ended, is_cut), daemon=True)
+    watch = threading.Thread(target=_watch, args=(spark.jvm, ended, is_cut, paused), daemon=True)
     watch.start()
     try:
         yield
@@ -101,41 +127,49 @@ def bounded(
             raise errors.PipelineError(f"{said}: run the same command again")
     finally:
         ended.set()
-        watch.join()
+        watch.join(END_SECONDS)
         if is_cut.is_set():
             # The mark of an interruption would end this Java thread's next wait.
             with contextlib.suppress(Exception):
                 spark.jvm.java.lang.Thread.interrupted()
 
 
-def _watch(jvm: Any, ended: threading.Event, is_cut: threading.Event) -> None:
-    """End pauses of commits once they have taken WAIT_SECONDS_MAX, until the block ends."""
-    waited, looked = 0.0, time.monotonic()
+def _watch(jvm: Any, ended: threading.Event, is_cut: threading.Event, paused: Pauses) -> None:
+    """End pauses of commits once all have taken WAIT_SECONDS_MAX, until the block ends."""
+    looked = time.monotonic()
     while not ended.wait(LOOK_SECONDS):
         now = time.monotonic()
         with contextlib.suppress(Exception):  # the JVM may have ended
             pausing = _pausing(jvm)
-            waited += now - looked if pausing else 0.0
-            if pausing and waited >= WAIT_SECONDS_MAX and not ended.is_set():
+            paused.seconds += now - looked if pausing else 0.0
+            if pausing and paused.seconds >= WAIT_SECONDS_MAX and not ended.is_set():
                 is_cut.set()
-                for thread in pausing:
-                    thread.interrupt()
+                for thread in jvm.java.lang.Thread.getAllStackTraces().keySet().toArray():
+                    if int(thread.getId()) in pausing:
+                        thread.interrupt()
         looked = now
 
 
-def _pausing(jvm: Any) -> list[Any]:
-    """Return the Java threads that pause before another attempt of a commit."""
-    threads = list(jvm.java.lang.Thread.getAllStackTraces().keySet().toArray())
-    return [
-        thread
-        for thread in threads
-        if str(thread.getState()) == "TIMED_WAITING" and _is_retrying(thread)
-    ]
+def _pausing(jvm: Any) -> set[int]:
+    """Return the ids of the Java threads that pause before another attempt of a commit.
+
+    A thread's text has its state and the frames at the top of its stack: to ask for each of them
+    would take longer than short pauses. Source: java.lang.management.ThreadInfo.toString.
+    """
+    threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+    waiting = {
+        int(match.group(1)): text
+        for text in map(str, threads.dumpAllThreads(False, False))
+        if SLEEPING in text and (match := _WAITING.search(text))
+    }
+    return {number for number, text in waiting.items() if _is_retrying(text)}
 
 
-def _is_retrying(thread: Any) -> bool:
-    frames = [str(frame.getClassName()) for frame in thread.getStackTrace()[:FRAMES_MAX]]
-    return "java.lang.Thread" in frames and any(name.startswith(RETRYING) for name in frames)
+def _is_retrying(text: str) -> bool:
+    """Return whether a thread that sleeps does so in a retry. Iceberg's library sleeps too while it
+    waits for tasks that work in other threads."""
+    frames = [line for line in text.splitlines() if TASKS in line]
+    return bool(frames) and RETRYING in frames[0]
 
 
 def _number(properties: Mapping[str, str], name: str) -> int:

@@ -20,11 +20,22 @@ from typing import Any
 
 import pytest
 
-from pipeline import errors, expiry, maintenance, retries, session, settings, sources
+from pipeline import (
+    catalogs,
+    errors,
+    expiry,
+    ingest,
+    jobs,
+    maintenance,
+    retries,
+    session,
+    settings,
+    sources,
+)
 from tests.kit import lake_client
 from tests.kit.server import Running
 from tests.pipeline import handwritten, wire
-from tests.pipeline.lake import Lake
+from tests.pipeline.lake import Lake, Raw, a_load
 
 pytestmark = pytest.mark.spark
 
@@ -261,6 +272,75 @@ def test_a_job_waits_no_longer_for_writers_than_its_bound_whatever_the_table_say
     assert "let a commit wait for 2 hours where another client's comes first" in str(refusal.value)
     assert counts["added_manifests_count"] == 1
     assert rows(lake, name) == [row for row in ALL if row != (0, 3)]
+
+
+def test_the_rounds_of_a_compaction_together_wait_no_longer_than_the_bound(
+    lake: Lake, server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = a_table(lake, groups=1)
+    a_second = {"commit.retry.min-wait-ms": "1000", "commit.retry.max-wait-ms": "1000"}
+    with lake.catalog.load_table(f"{NAMESPACE}.{name}").transaction() as transaction:
+        transaction.set_properties(a_second)
+    monkeypatch.setattr(retries, "WAIT_SECONDS_MAX", 2.5)
+    monkeypatch.setattr(retries, "LOOK_SECONDS", 0.2)
+
+    def write() -> None:
+        with lake_client.session(server, NAMESPACE) as session:
+            session.answer(f"update {name} set id = id + 10 where id >= 4")
+
+    # One pause of a second in each of four rounds: that of the third, or of the fourth, is ended.
+    with (
+        held(lake, name, write, at=maintenance.TRIES_MAX) as compaction,
+        pytest.raises(errors.PipelineError, match="let 44 commits wait for 3 minutes"),
+    ):
+        compaction.compact()
+    assert 1 <= len(compaction.said) < maintenance.TRIES_MAX
+    assert [row for row in rows(lake, name) if row[1] < 4] == [(0, number) for number in range(4)]
+
+
+def test_a_load_waits_no_longer_for_writers_than_its_bound_and_the_next_one_loads(
+    lake: Lake, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = f"held{uuid.uuid4().hex[:8]}"
+    sources.client(lake.server, "s3tables").create_table_bucket(name=bucket)
+    catalog = catalogs.opened(lake.server, bucket)
+    monkeypatch.setattr(retries, "WAIT_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(retries, "LOOK_SECONDS", 0.2)
+
+    def load(engine: settings.Engine) -> jobs.Loaded:
+        wanted = a_load(f"{bucket}.a.t", place=raw.place("in/"), engine=engine)
+        return ingest.run(
+            lake.server, wanted, say=lake.said.append,
+            open_spark=lambda _: contextlib.nullcontext(lake.spark),
+        )  # fmt: skip
+
+    def ids() -> list[int]:
+        return sorted(catalog.load_table("a.t").scan().to_arrow()["id"].to_pylist())
+
+    raw.put("in/1.csv", "id\n1\n")
+    load("arrow")
+    hours = {"commit.retry.min-wait-ms": "7200000", "commit.retry.max-wait-ms": "7200000"}
+    with catalog.load_table("a.t").transaction() as transaction:
+        transaction.set_properties(hours)
+    raw.put("in/2.csv", "id\n2\n")
+    commits = itertools.count(1)
+
+    def before(method: str, path: str) -> bool:
+        if method == "POST" and path.endswith("/tables/t") and next(commits) == 1:
+            table = catalog.load_table("a.t")
+            table.append(table.scan(limit=1).to_arrow())
+        return False
+
+    with wire.door(lake.server.url, before=before) as door:
+        server = dataclasses.replace(lake.server, url=door.url)
+        for key, value in settings.catalog_settings(server, bucket).items():
+            lake.spark.session.conf.set(key, value)
+        with pytest.raises(errors.PipelineError, match="a job waits 2 seconds at most"):
+            load("spark")
+        assert ids() == [1, 1]
+        assert load("spark").rows == 1
+        lake.spark.catalog(bucket).close()
+    assert ids() == [1, 1, 2]
 
 
 # Expected: the pauses of Iceberg's exponential back-off, of which a tenth may be added by chance.
