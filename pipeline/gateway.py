@@ -128,20 +128,27 @@ def launcher_command(
 
     Raises SparkFailed.
     """
-    launcher = subprocess.run(
-        [
-            str(runtime.command),
-            "-cp",
-            str(spark_home() / "jars" / "*"),
-            "org.apache.spark.launcher.Main",
-            "org.apache.spark.deploy.SparkSubmit",
-            *arguments,
-        ],
-        capture_output=True,
-        env=dict(environment),
-        timeout=START_TIMEOUT_SECONDS,
-        check=False,
-    )
+    try:
+        launcher = subprocess.run(
+            [
+                str(runtime.command),
+                "-cp",
+                str(spark_home() / "jars" / "*"),
+                "org.apache.spark.launcher.Main",
+                "org.apache.spark.deploy.SparkSubmit",
+                *arguments,
+            ],
+            capture_output=True,
+            env=dict(environment),
+            timeout=START_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise errors.SparkFailed(f"Spark's launcher failed: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise errors.SparkFailed(
+            f"Spark's launcher did not end in {START_TIMEOUT_SECONDS} s"
+        ) from error
     if launcher.returncode:
         raise errors.SparkFailed(
             "Spark's launcher failed: " + launcher.stderr.decode(errors="replace").strip()[-500:]

@@ -68,15 +68,21 @@ def find(environment: Mapping[str, str]) -> Java:
 def trust_options(cache: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return JVM options that make it trust the certificates that Python trusts.
 
-    Writes the trust store into `cache`, again whenever the certificates' file has changed.
+    Writes the trust store into `cache`, again whenever the certificates' file has changed. Raises
+    NoJava if that file holds no certificates, or the cache cannot be written.
     """
     bundle = environment.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
         return ()
     source = Path(bundle)
     store = cache / TRUST_STORE_NAME
-    if not store.exists() or store.stat().st_mtime < source.stat().st_mtime:
-        _write_trust_store(source, store)
+    try:
+        if not store.exists() or store.stat().st_mtime < source.stat().st_mtime:
+            _write_trust_store(source, store)
+    except (OSError, ValueError) as error:
+        raise errors.NoJava(
+            f"the certificates of {source} cannot be given to Java: {error}"
+        ) from error
     return (
         f"-Djavax.net.ssl.trustStore={store}",
         "-Djavax.net.ssl.trustStoreType=PKCS12",

@@ -209,8 +209,9 @@ def started(
     environment = dict(os.environ)
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
-    trust = java.trust_options(jars.cache_folder(environment), environment)
-    java_options = trust if runtime.bundled else ()
+    java_options: tuple[str, ...] = ()
+    if runtime.bundled:
+        java_options = java.trust_options(jars.cache_folder(environment), environment)
 
     @contextmanager
     def running(wanted: Mapping[str, str]) -> Iterator[Callable[[], None]]:

@@ -392,7 +392,7 @@ def spark_settings(
         **_s3a_settings(server),
     }
     if java_options:
-        settings["spark.driver.extraJavaOptions"] = " ".join(java_options)
+        settings["spark.driver.extraJavaOptions"] = _option_string(java_options)
     if is_on_this_machine(gets.master):
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -405,8 +405,14 @@ def library_settings(*, jars: Path, java_options: tuple[str, ...]) -> dict[str, 
     """Return the settings of a JVM that has Iceberg's library, and no driver of Spark."""
     return {
         "spark.driver.extraClassPath": f"{jars}/*",
-        **({"spark.driver.extraJavaOptions": " ".join(java_options)} if java_options else {}),
+        **({"spark.driver.extraJavaOptions": _option_string(java_options)} if java_options else {}),
     }
+
+
+def _option_string(options: tuple[str, ...]) -> str:
+    """Return options of Java as one text, which Spark divides at spaces outside quotes."""
+    escaped = (option.replace("\\", "\\\\").replace('"', '\\"') for option in options)
+    return " ".join(f'"{option}"' if " " in option else option for option in escaped)
 
 
 def is_loopback(url: str) -> bool:

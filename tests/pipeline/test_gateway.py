@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import gateway
+from pipeline import errors, gateway, java
 
 
 def test_properties_text_is_sorted_and_ends_each_line() -> None:
@@ -66,3 +66,19 @@ def test_last_words_of_a_jvm_say_what_was_wrong_without_its_stack(
     said: list[str], words: str
 ) -> None:
     assert gateway._last_words(said) == words
+
+
+def test_a_launcher_that_does_not_end_fails_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(gateway, "spark_home", lambda: tmp_path)
+    monkeypatch.setattr(gateway, "START_TIMEOUT_SECONDS", 0.2)
+    runtime = java.Java(home=tmp_path, major=17, bundled=False)
+    with pytest.raises(errors.SparkFailed, match=r"^Spark's launcher failed: .*Permission denied"):
+        gateway.launcher_command(runtime, [], {})
+    program.chmod(0o700)
+    with pytest.raises(errors.SparkFailed, match=r"^Spark's launcher did not end in 0.2 s$"):
+        gateway.launcher_command(runtime, [], {})

@@ -147,3 +147,13 @@ def test_trust_options_without_certificates_are_none(
     assert java.trust_options(tmp_path, {"SSL_CERT_FILE": str(tmp_path / "absent")}) == ()
     assert java.trust_options(tmp_path, {}) == ()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_certificates_that_holds_none_is_named(tmp_path: Path) -> None:
+    bundle = tmp_path / "certificates.pem"
+    bundle.write_text("no certificate\n")
+    with pytest.raises(errors.NoJava) as caught:
+        java.trust_options(tmp_path / "cache", {"SSL_CERT_FILE": str(bundle)})
+    said = str(caught.value)
+    assert said.startswith(f"the certificates of {bundle} cannot be given to Java: ")
+    assert "\n" not in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,13 @@ def test_spark_settings_hold_nothing_that_the_server_hands_out_itself() -> None:
     assert properties["spark.sql.catalog.lake.credential"] == "AK:SK"
     assert not [key for key in properties if key.startswith("spark.sql.catalog.lake.s3.")]
     assert "spark.jars" not in properties
+
+
+def test_options_of_java_with_spaces_are_quoted() -> None:
+    # Spark's launcher reads the text as a shell does: CommandBuilderUtils.parseOptionString.
+    options = ("-Da=1", "-Dstore=/my cache/t.p12", '-Dquote=a "b\\')
+    properties = settings.library_settings(jars=Path("/jars"), java_options=options)
+    assert shlex.split(properties["spark.driver.extraJavaOptions"]) == list(options)
 
 
 def test_spark_settings_ship_the_jars_to_a_cluster(tmp_path: Path) -> None:
