@@ -42,7 +42,7 @@ class OwnRun:
 
     def keep(self, run: runs.PipelineRun) -> None:
         """Keep what the run did, also if it failed."""
-        self.answer = dataclasses.asdict(run)
+        self.answer = run.answer
 
     def heard(self, say: progress.Say) -> progress.Say:
         """Return `say` with the latest line kept as the run's progress."""
@@ -124,11 +124,11 @@ def _reported(
 def earlier(
     server: settings.ServerEndpoint, pipeline: str, target: str, run_id: str
 ) -> list[runs.EndedRun]:
-    """Return the runs of a pipeline before this one, back to the last that ended with a result.
+    """Return the runs of a pipeline that have ended, but may have no row: `runs.without_result`.
 
     None where the server does not say: what it misses, the next run asks for.
     """
-    query = urlencode({"pipeline": pipeline})
+    query = urlencode({"pipeline": pipeline, "limit": RUNS_MAX})
     with contextlib.suppress(errors.PipelineError):
         listed = native.ask(server, "GET", f"jobs?{query}")["jobs"]
         own = [run for run in listed if (run["name"], run["target"]) == (pipeline, target)]

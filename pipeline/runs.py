@@ -7,6 +7,7 @@ the server's list of runs, with nulls for what is not known of it.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import datetime
@@ -38,6 +39,13 @@ RETRIED = (
     errors.SparkFailed,
 )  # fmt: skip
 """Failures that another attempt may not meet; a load is exactly once, however often it runs."""
+WITH_RESULT = frozenset({"succeeded", "nothing"})
+EARLIER_MAX = 20
+"""Runs without a result whose rows one run writes."""
+OUTPUT_LINES_MAX = 200
+"""Lines that are kept of what a run says; the first ones go."""
+OUTPUT_CHARACTERS_MAX = 500
+"""Characters that are kept of each."""
 APPENDS_MAX = 5
 """How often a run's row is written again because another run's came first."""
 CLOCKS_AGREE = datetime.timedelta(days=1)
@@ -45,7 +53,7 @@ CLOCKS_AGREE = datetime.timedelta(days=1)
 refused."""
 HISTORY_AGES = tuple(datetime.timedelta(days=days) for days in (1, 7, 30))
 """The times that a history reads, one after the other until it has enough runs, then all."""
-ADDED = frozenset({"bytes_read", "bytes_written", "steps", "log"})
+ADDED = frozenset({"bytes_read", "bytes_written", "steps", "log", "output"})
 """Columns that a table of an earlier release lacks."""
 _PROPERTIES = {"commit.manifest-merge.enabled": "true"}
 """Each run is a commit; without this each would add a manifest that every reader opens."""
@@ -56,7 +64,8 @@ class PipelineRun:
     """One run of a pipeline as the table keeps it; times are in UTC.
 
     status: succeeded, nothing (there was nothing to load), failed, cancelled or interrupted.
-    detail: of checks, as JSON; steps: what they are, as JSON. log: where its output is. None stands
+    detail: of checks, as JSON; steps: what they are, as JSON. log: where the output of Spark or of
+    the server's process is. output: what the run said, each line with its time of day. None stands
     for what is not known of a run that was killed.
     """
 
@@ -78,6 +87,35 @@ class PipelineRun:
     bytes_written: int | None = None
     steps: str = "[]"
     log: str | None = None
+    output: str | None = None
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """The run as the server's list keeps it: without its output."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "output"}
+
+
+class RunOutput:
+    """What a run has said so far. Mutable: it gains each line."""
+
+    def __init__(self, say: progress.Say) -> None:
+        self._say = say
+        self._lines: collections.deque[str] = collections.deque(maxlen=OUTPUT_LINES_MAX)
+        self._count = 0
+
+    def say(self, line: str) -> None:
+        """Keep a line, and say it."""
+        now = datetime.datetime.now(datetime.UTC)
+        self._lines.append(f"{now:%H:%M:%S} {line[:OUTPUT_CHARACTERS_MAX]}")
+        self._count += 1
+        self._say(line)
+
+    @property
+    def text(self) -> str:
+        """The lines that are kept."""
+        left_out = self._count - len(self._lines)
+        first = [f"... {progress.counted(left_out, 'line')} before ..."] if left_out else []
+        return "\n".join([*first, *self._lines])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +157,8 @@ def run(
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     attempts = 0
-    taken = steps.Steps(say)
+    output = RunOutput(say)
+    taken = steps.Steps(output.say)
     around = around or Surroundings()
 
     def keep(status: str, loaded: jobs.Loaded | None, error: str | None) -> PipelineRun:
@@ -142,6 +181,7 @@ def run(
             bytes_written=loaded.bytes_written if loaded else 0,
             steps=_steps(taken.done),
             log=around.log(),
+            output=output.text,
         )
         around.ended(kept)
         try:
@@ -161,9 +201,11 @@ def run(
 
     while True:
         attempts += 1
-        taken = steps.Steps(say)
+        taken = steps.Steps(output.say)
         try:
-            loaded = ingest.run(server, pipeline.load, open_spark=open_spark, say=say, taken=taken)
+            loaded = ingest.run(
+                server, pipeline.load, open_spark=open_spark, say=output.say, taken=taken
+            )
         except KeyboardInterrupt:
             # What a job says after an interruption raises it again.
             with contextlib.suppress(KeyboardInterrupt):
@@ -172,7 +214,9 @@ def run(
         except errors.PipelineError as error:
             if attempts <= pipeline.retries and isinstance(error, RETRIED):
                 pause = RETRY_SECONDS * 2 ** (attempts - 1)
-                say(f"attempt {attempts} failed: {error}; the next one follows in {pause:.0f} s")
+                output.say(
+                    f"attempt {attempts} failed: {error}; the next one follows in {pause:.0f} s"
+                )
                 wait(pause)
                 continue
             keep("failed", None, str(error))
@@ -183,18 +227,19 @@ def run(
 def without_result(listed: Iterable[Mapping[str, Any]], *, but: str) -> list[EndedRun]:
     """Return the runs that ended without a result, of a pipeline's runs in the server's list.
 
-    listed: the newest first; those before one with a result have their rows. but: the run that
-    asks, which goes on.
+    listed: the newest first. Runs that had ended when the newest one with a result began have their
+    rows, which it wrote; one beside which it ran may have none. but: the run that asks, which goes
+    on.
     """
-    ended = []
-    for run in listed:
-        if run["state"] in {"succeeded", "nothing"}:
-            break
-        if run["run_id"] != but and run["state"] != "running":
-            ended.append(
-                EndedRun(**{field.name: run[field.name] for field in dataclasses.fields(EndedRun)})
-            )
-    return ended
+    runs = [run for run in listed if run["run_id"] != but]
+    since_ms = next((run["started_at_ms"] for run in runs if run["state"] in WITH_RESULT), 0)
+    fields = [field.name for field in dataclasses.fields(EndedRun)]
+    return [
+        EndedRun(**{name: run[name] for name in fields})
+        for run in runs
+        if run["state"] not in {"running", *WITH_RESULT}
+        and (run["ended_at_ms"] is None or run["ended_at_ms"] >= since_ms)
+    ][:EARLIER_MAX]
 
 
 def history(
@@ -304,6 +349,7 @@ def _schema() -> Any:
         ("bytes_written", number),
         ("steps", text),
         ("log", text),
+        ("output", text),
     ]
     return pa.schema(fields)
 

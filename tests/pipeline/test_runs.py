@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,23 @@ def test_a_run_keeps_its_bytes_its_steps_and_where_its_output_is(small: Small, r
     ]  # fmt: skip
     assert (steps[4]["rows"], steps[4]["bytes"]) == (2, done.bytes_written)
     assert all(step["seconds"] >= 0 and "failed" not in step for step in steps)
+    said = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in row["output"].splitlines()]
+    assert said == small.said[-len(said) :]
+    assert said[0] == "loading 1 object, 7 bytes; 0 loaded before"
+    # The server's list shows no output, which may be long.
+    assert "output" not in kept.answer
+
+
+def test_of_a_run_that_says_much_the_last_lines_are_kept() -> None:
+    said: list[str] = []
+    output = runs.RunOutput(said.append)
+    for number in range(runs.OUTPUT_LINES_MAX + 3):
+        output.say(f"{number} {'x' * 600}")
+    first, *lines = output.text.splitlines()
+    assert first == "... 3 lines before ..."
+    assert len(lines) == 200
+    assert lines[0].partition(" ")[2] == f"3 {'x' * 498}"
+    assert len(said[0]) == 602
 
 
 def test_a_failed_run_keeps_the_step_that_failed(small: Small, raw: Raw) -> None:
@@ -236,7 +254,7 @@ def test_the_next_run_keeps_those_that_were_killed_once(small: Small, raw: Raw) 
         {"run_id": "now", "state": "running", "started_at_ms": 9, "ended_at_ms": None},
         {"run_id": "k2", "state": "cancelled", "started_at_ms": 5_000, "ended_at_ms": 5_250},
         {"run_id": "k1", "state": "interrupted", "started_at_ms": 1_000, "ended_at_ms": None},
-        {"run_id": "ok", "state": "nothing", "started_at_ms": 0, "ended_at_ms": 1},
+        {"run_id": "ok", "state": "nothing", "started_at_ms": 2, "ended_at_ms": 3},
         {"run_id": "old", "state": "failed", "started_at_ms": 0, "ended_at_ms": 1},
     ]
     earlier = runs.without_result([{**run, "error": "gone"} for run in listed], but="now")
@@ -256,6 +274,23 @@ def test_the_next_run_keeps_those_that_were_killed_once(small: Small, raw: Raw) 
     assert killed["started_at"] == datetime.datetime.fromtimestamp(5, datetime.UTC)
     unknown = ("attempts", "rows", "files", "snapshot_id", "engine", "bytes_read", "log")
     assert [killed[name] for name in unknown] == [None] * len(unknown)
+
+
+def test_a_run_that_was_killed_after_another_beside_it_had_a_result_gets_its_row() -> None:
+    def run(run_id: str, state: str, started_at_ms: int, ended_at_ms: int | None) -> dict[str, Any]:
+        return {
+            "run_id": run_id, "state": state, "started_at_ms": started_at_ms,
+            "ended_at_ms": ended_at_ms, "error": None,
+        }  # fmt: skip
+
+    listed = [
+        run("now", "running", 90, None),
+        run("second", "succeeded", 50, 60),  # it began beside `long`, which was a day old
+        run("first", "failed", 40, 49),
+        run("long", "interrupted", 10, 70),
+        run("before", "failed", 0, 5),
+    ]
+    assert [each.run_id for each in runs.without_result(listed, but="now")] == ["long"]
 
 
 def test_a_run_that_was_taken_for_lost_and_goes_on_has_one_row(
