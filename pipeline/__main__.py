@@ -78,6 +78,7 @@ NAMES_CHARACTERS_MAX = 300
 
 RATED_BYTES_MIN = 1_000_000
 """Of a smaller load the rate says how long a job takes to start."""
+COUNT_MAX = 2**31 - 1
 COMMAND_CHARACTERS_MAX = 300
 """Characters that a log has of a server's job."""
 
@@ -116,6 +117,10 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
             _say_log(options, say)
         say(f"{options.job} failed: {error}")
         return 2 if isinstance(error, errors.BadArgument) else 1
+    except OSError as error:  # such as a full disk
+        _say_log(options, say)
+        say(f"{options.job} failed: {error}")
+        return 1
     except KeyboardInterrupt:
         say(f"{options.job} was interrupted; run the same command again to finish it")
         return INTERRUPTED
@@ -183,10 +188,11 @@ def _ingest(
             names=files.FLAGS,
         ),
         engine=options.engine,
-        types=_schema(server, options.schema, file_format) if options.schema else {},
+        types={} if options.schema is None else _schema(server, options.schema, file_format),
         on_error=options.on_error,
     )
     load = records.prepared(load)
+    _check_engine(options)
     _check_readable(load, options)
     _check_rejectable(load, options.master)
     if options.follow:
@@ -237,7 +243,9 @@ def _followed(
         done = following.run(
             server,
             load,
-            every_seconds=following.parse_every(options.every or following.EVERY),
+            every_seconds=following.parse_every(
+                following.EVERY if options.every is None else options.every
+            ),
             ends_on_error=options.broken_sources == "fail",
             open_spark=_opener(options, server, say),
             say=heard,
@@ -267,6 +275,24 @@ def _noted(
         return
     with leases.noted(server, task, table.full, give_up=leases.interrupt_this_process) as own:
         yield own
+
+
+def _check_engine(options: argparse.Namespace) -> None:
+    """Raise BadArgument for an option of Spark of a load that is to start none."""
+    if options.engine != "arrow" or options.warm is not None:
+        return
+    values = {
+        "--master": options.master if options.master != resources.THIS_MACHINE else None,
+        "--spark-ui": options.spark_ui or None,
+        "--driver-memory": options.driver_memory,
+        "--cores": options.cores,
+        "--executor-memory": options.executor_memory,
+        "--executor-cores": options.executor_cores,
+        "--conf": options.conf or None,
+    }
+    named = [name for name, value in values.items() if value is not None]
+    if named:
+        raise errors.BadArgument(f"{named[0]} is for Spark, which --engine arrow does not start")
 
 
 def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:
@@ -345,7 +371,7 @@ def _run(
         )
 
     def remember(kept: runs.PipelineRun) -> None:
-        options.answer = dataclasses.asdict(kept)
+        options.answer = kept.answer
 
     if options.run_id is not None:  # the server began the run
         around = runs.Surroundings(
@@ -368,7 +394,7 @@ def _run(
             )
             kept, done = run(own.run_id, own.heard(say), around)
             own.state = kept.status
-    return dataclasses.asdict(kept), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
+    return dict(kept.answer), f"run {kept.run_id}: {_loaded_sentence(pipeline.load, done)}"
 
 
 def _cancel(
@@ -507,7 +533,7 @@ def _typed(
             outcome, sentence = JOBS[options.job](options, server, say)
     except SystemExit:  # argparse has said why, or has printed the help
         return False
-    except (errors.PipelineError, ValueError) as error:
+    except (errors.PipelineError, OSError, ValueError) as error:
         _say_log(shell, say)
         say(f"failed: {error}")
         return False
@@ -531,6 +557,8 @@ def _of_shell(words: Iterable[str]) -> set[str]:
 
 def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any], str]:
     folder = Path(options.pipelines)
+    if not folder.is_dir():
+        raise errors.BadArgument(f"there is no folder {folder}; --pipelines names another")
     names = sorted(path.stem for path in folder.glob("*.toml"))
     refused = _refused_by_server(options, folder)
     listed: list[dict[str, Any]] = []
@@ -711,18 +739,20 @@ def _compact(
 
 
 def _check_least(options: argparse.Namespace, *names: str) -> None:
-    """Raise BadArgument for an option below 1."""
+    """Raise BadArgument for an option below 1, or beyond what Iceberg's library counts to."""
     for name in names:
         value = getattr(options, name.removeprefix("--").replace("-", "_"))
         if value is not None and value < 1:
             raise errors.BadArgument(f"{name} is {value}; it must be at least 1")
+        if value is not None and value > COUNT_MAX:
+            raise errors.BadArgument(f"{name} is {value}; it must be at most {COUNT_MAX}")
 
 
 def _expire(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    older_than = _moment(options.older_than) if options.older_than else None
+    older_than = None if options.older_than is None else _moment(options.older_than)
     retain_last = options.retain_last
     _check_least(options, "--retain-last")
     loads.check_table(server, table)

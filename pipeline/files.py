@@ -144,6 +144,9 @@ def merge(
     names: what the user calls the values.
     """
     key = tuple(part.strip() for part in key)
+    for name, column in ((names.order_by, order_by), (names.flag, delete_flag)):
+        if column is not None and not column.strip():
+            raise errors.BadArgument(f"{name} is empty: it names a column")
     if mode != "merge":
         for name, value in (
             (names.key, key),
@@ -362,6 +365,8 @@ def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pi
     source = document["source"]
     _check_keys(source, _SOURCE_KEYS, "source.", needed=("from",))
     mode = _one_of(document.get("mode", "append"), settings.MODES, "mode")
+    if "schedule" in document and "after" in document:
+        raise errors.BadArgument("schedule and after exclude each other")
     is_topic = any(text.startswith(settings.KAFKA_BEGINNING) for text in source["from"])
     file_format = _one_of(
         source.get("format", "json" if is_topic else "csv"), ALL_FORMATS, "source.format"

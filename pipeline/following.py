@@ -35,6 +35,7 @@ from pipeline import (
 )
 
 EVERY = "10s"
+EVERY_SECONDS_MAX = 24 * 60 * 60
 PAUSE_SECONDS_MAX = 300
 """The longest wait before something that failed is tried again, unless rounds are longer."""
 FAILURES_MAX = 20
@@ -72,11 +73,14 @@ class _LeftOut:
 
 
 def parse_every(text: str) -> int:
-    """Return the seconds of a time like `10s`, `5m` or `1h`. Raises BadArgument."""
+    """Return the seconds of a time like `10s`, `5m` or `1h`, at most a day. Raises BadArgument."""
     match = _EVERY.match(text)
     if match is None:
         raise errors.BadArgument(f"--every {text!r} is not a time like 10s, 5m or 1h")
-    return int(match.group(1)) * _UNITS[match.group(2)]
+    seconds = int(match.group(1)) * _UNITS[match.group(2)]
+    if seconds > EVERY_SECONDS_MAX:
+        raise errors.BadArgument(f"--every {text} is longer than a day, 24h")
+    return seconds
 
 
 def check(load: jobs.Load) -> None:

@@ -20,6 +20,9 @@ from pipeline import errors, jobs, properties, session, settings, sources, water
 USER, PASSWORD = "BOATHOUSE_JDBC_USER", "BOATHOUSE_JDBC_PASSWORD"
 DRIVERS = "META-INF/services/java.sql.Driver"
 FETCH_ROWS = "1000"
+LOGIN_SECONDS = 30
+"""How long a driver on this machine may take to open a connection. Source: java.sql.DriverManager;
+the drivers of PostgreSQL and MySQL obey it."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -122,6 +125,8 @@ def _relation(source: settings.JdbcSource) -> str:
 
 def _read(spark: session.Spark, source: settings.JdbcSource, relation: str) -> Any:
     _open_driver(spark, source)
+    # A database that takes a connection and never answers would be waited for without end.
+    spark.jvm.java.sql.DriverManager.setLoginTimeout(LOGIN_SECONDS)
     options = {"fetchsize": FETCH_ROWS, **_properties(source)}
     if relation.startswith("(") and relation.endswith(")"):
         relation += " boathouse_q"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -40,12 +41,12 @@ def ask(
             return content
     except urllib.error.HTTPError as error:
         raise errors.PipelineError(_message(error)) from error
-    except (OSError, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise errors.NoServer(f"the server does not answer: {error}") from error
 
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
         return str(json.load(error)["error"]["message"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return f"the server refused: {error}"

@@ -17,6 +17,8 @@ Say: TypeAlias = Callable[[str], None]
 
 POLL_SECONDS = 0.5
 PLAIN_SECONDS = 5.0
+END_SECONDS = 5.0
+"""How long the end of a block waits for the thread: a JVM that hangs answers no question."""
 REASON_MAX = 200
 
 
@@ -125,6 +127,8 @@ def watching(
                 stream.write(f"{wipe}pipeline: {label}: progress cannot be shown: {reason}\n")
                 stream.flush()
                 return
+            if ended.is_set():  # the block has waited long enough for the answer
+                return
             line = f"pipeline: {label}: {_shown(counts, total_bytes, total_rows, now - started)}"
             stream.write(f"{wipe}{line}" if redraw else f"{line}\n")
             stream.flush()
@@ -135,7 +139,7 @@ def watching(
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(END_SECONDS)
         if redraw:
             stream.write("\r\x1b[K")
             stream.flush()

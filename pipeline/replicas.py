@@ -19,6 +19,7 @@ ARN_BEGINNING = "arn:"
 _TABLE_BUCKET = re.compile(
     r"arn:aws[-a-z0-9]*:s3tables:([-a-z0-9]+):[0-9]{12}:bucket/[a-z0-9_-]{3,63}\Z"
 )
+_LOCATION = re.compile(r"s3://[^/]+/.*[^/].*")
 _TABLE_BUCKET_WORD = re.compile(r"[0-9a-z_]{1,255}\Z")
 
 
@@ -133,8 +134,8 @@ def parse(
         )
     if warehouse is None:
         raise errors.BadArgument("--to-warehouse is missing: the target's warehouse")
-    if location is not None and not location.startswith("s3://"):
-        raise errors.BadArgument(f"--location {location!r} does not begin with s3://")
+    if location is not None and _LOCATION.fullmatch(location) is None:
+        raise errors.BadArgument(f"--location {location!r} is no place like s3://bucket/folder")
     assert keys is not None
     return RestTarget(
         uri=to.rstrip("/"),

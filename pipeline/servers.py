@@ -9,6 +9,7 @@ died.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import threading
 import time
@@ -103,7 +104,7 @@ def answers(server: settings.ServerEndpoint) -> bool:
             return True
     except urllib.error.HTTPError:
         return True
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 

@@ -357,7 +357,7 @@ def _local_files(place: settings.LocalPath) -> tuple[Source, ...]:
     if root.is_file():
         paths.append((root, place.path))
     else:
-        for folder, folders, names in os.walk(root):
+        for folder, folders, names in os.walk(root, onerror=_refuse_folder):
             folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
             for name in names:
                 path = Path(folder) / name
@@ -368,15 +368,23 @@ def _local_files(place: settings.LocalPath) -> tuple[Source, ...]:
                 if pattern is None or pattern.fullmatch(text) or pattern.fullmatch(f"./{relative}"):
                     paths.append((path, text))
                     _check_count(len(paths), place)
-    return tuple(
-        Source(place=f"file://{path}", etag=_md5(path), size_bytes=path.stat().st_size)
-        for path, _ in sorted(paths)
-    )
+    return tuple(_local_source(path) for path, _ in sorted(paths))
 
 
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+def _refuse_folder(error: OSError) -> None:
+    """Raise BadArgument: a folder that is passed over would lose its files without a word."""
+    raise errors.BadArgument(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def _local_source(path: Path) -> Source:
+    """Return a file of this machine as a source. Raises BadSource if it cannot be read."""
+    place = f"file://{path}"
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+        return Source(place=place, etag=digest.hexdigest(), size_bytes=path.stat().st_size)
+    except OSError as error:
+        raise errors.BadSource(f"{place} cannot be read: {error.strerror}") from error
 
 
 def _check_count(count: int, place: settings.Place) -> None:

@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import email.utils
 import hashlib
+import http.client
 import json
 import shutil
 import urllib.error
@@ -249,7 +250,9 @@ def _opened(request: urllib.request.Request) -> Iterator[Any]:
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
             yield answer
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (
+        urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException
+    ) as error:  # fmt: skip
         raise errors.NoServer(f"the server does not answer: {error}") from error
 
 

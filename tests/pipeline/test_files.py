@@ -84,6 +84,14 @@ def test_options_have_the_types_of_toml() -> None:
         ("mode = 'upsert'\n" + LEAST, "p.toml: mode is 'upsert'; it must be one of append"),
         ("mode = 'merge'\n" + LEAST, "p.toml: mode merge needs key"),
         ("key = ['id']\n" + LEAST, "p.toml: key is for mode merge"),
+        (
+            "mode = 'merge'\nkey = ['id']\norder_by = ''\n" + LEAST,
+            "p.toml: order_by is empty: it names a column",
+        ),
+        (
+            "schedule = '0 2 * * *'\nafter = 'q'\n" + LEAST,
+            "p.toml: schedule and after exclude each other",
+        ),
         ("mode = 'merge'\nkey = ['id', 'ID']\n" + LEAST, "flag name column 'id' twice"),
         ("mode = 'merge'\nkey = ['a']\ndelete_flag = 'A'\n" + LEAST, "name column 'a' twice"),
         (

@@ -88,6 +88,8 @@ def test_a_load_of_a_database_reads_the_rows_above_the_last_watermark(
     assert lake.state("jdbc_grown.t") == before
     database.run("delete from orders where id > 2")
     assert run(lake, load).snapshot_id is None
+    # A database that never answers is not waited for.
+    assert lake.spark.jvm.java.sql.DriverManager.getLoginTimeout() == 30
 
 
 @pytest.mark.spark

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -149,6 +152,48 @@ def test_wrong_flags_end_with_2_and_name_themselves(
             "pipeline: compact failed: --master 'host:7077' is no master of Spark: write local[*], "
             "spark://host:7077, yarn, k8s://..., or sc://host:port of a Spark Connect server",
         ),
+        (
+            ("expire", "--table", "lake.a.b", "--retain-last", "2147483648"),
+            "pipeline: expire failed: --retain-last is 2147483648; it must be at most 2147483647",
+        ),
+        (
+            ("expire", "--table", "lake.a.b", "--older-than", ""),
+            "pipeline: expire failed: --older-than '' is neither an age like 7d nor a time like "
+            "2026-01-01T00:00:00",
+        ),
+        (
+            (*INGEST, "--schema", ""),
+            "pipeline: ingest failed: --schema '' is neither a file nor a table like "
+            "lake.sales.orders",
+        ),
+        (
+            (*INGEST, "--mode", "merge", "--key", "id", "--order-by", ""),
+            "pipeline: ingest failed: --order-by is empty: it names a column",
+        ),
+        (
+            (*INGEST, "--delete-flag", " "),
+            "pipeline: ingest failed: --delete-flag is empty: it names a column",
+        ),
+        *(
+            ((*INGEST, "--follow", "--every", text), f"pipeline: ingest failed: --every {said}")
+            for text, said in (
+                ("", "'' is not a time like 10s, 5m or 1h"),
+                ("25h", "25h is longer than a day, 24h"),
+            )
+        ),
+        *(
+            ((*INGEST, "--engine", "arrow", *option),
+             f"pipeline: ingest failed: {option[0]} is for Spark, which --engine arrow does not "
+             "start")
+            for option in (
+                ("--master", "local[2]"), ("--spark-ui",), ("--driver-memory", "1g"),
+                ("--cores", "2"), ("--conf", "spark.a=1"),
+            )
+        ),
+        (
+            ("list", "--pipelines", "/no/such/folder"),
+            "pipeline: list failed: there is no folder /no/such/folder; --pipelines names another",
+        ),
         # Without a start of Spark, which takes seconds.
         *(
             ((job, "--table", "lake.pipeline.none"),
@@ -214,6 +259,24 @@ def test_a_dry_run_shows_schema_partitions_size_and_rows_and_writes_nothing(
     code, said = run(capsys, *arguments, "--dry-run")
     assert code == 0
     assert said[0].startswith("pipeline: would load nothing: everything was loaded before in ")
+
+
+def test_a_disk_without_room_ends_with_1_and_one_sentence(
+    server: server_kit.Running,
+    raw: Raw,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw.put("in/1.csv", "id\n1\n2,3\n")
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/rows")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    arguments = ("ingest", "--from", raw.uri("in/"), "--to", "lake.pipeline_none.t")
+    data = ("--on-error", "reject", "--data", str(server.data))
+    reason = "[Errno 28] No space left on device: '/tmp/rows'"
+    assert run(capsys, *arguments, *data) == (1, [f"pipeline: ingest failed: {reason}"])
 
 
 def test_a_folder_without_a_server_ends_with_1(

@@ -130,6 +130,23 @@ def test_watching_outlives_counters_that_fail_and_says_why_nothing_is_shown() ->
     )
 
 
+def test_a_block_ends_though_its_counters_never_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "END_SECONDS", 0.05)
+    polled, answer = threading.Event(), threading.Event()
+
+    def counters() -> progress.JobCounters:
+        polled.set()
+        assert answer.wait(LIMIT_SECONDS)
+        return progress.JobCounters(rows=1, done=1, total=1)
+
+    screen = Screen(terminal=True)
+    with progress.watching("writing", counters, stream=screen):
+        assert polled.wait(LIMIT_SECONDS)
+    answer.set()
+    assert screen.getvalue() == "\r\x1b[K"
+
+
 def test_speaker_prints_whole_lines_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     say = progress.speaker()
     say("one")

@@ -326,6 +326,11 @@ ARN = "arn:aws:s3tables:eu-west-1:111122223333:bucket/lake"
         (["https://[bad/iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST"),
         (["https:///iceberg", "--to-warehouse", "lake"], True, "is not the URI of a REST catalog"),
         (["http://o/iceberg"], True, "--to-warehouse is missing"),
+        *(
+            (["http://o/iceberg", "--to-warehouse", "lake", "--location", wrong], True,
+             f"--location '{wrong}' is no place like s3://bucket/folder")
+            for wrong in ("", "s3://", "s3://bucket", "s3:///t", "/lake/t", "s3://bucket//")
+        ),
         (
             ["http://o/iceberg", "--to-warehouse", "lake", "--master", "spark://o:7077"], True,
             "which a Spark cluster cannot",

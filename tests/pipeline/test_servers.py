@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socketserver
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pipeline import errors, servers, settings
+from pipeline import errors, native, servers, settings
 from tests.kit.waits import WAIT_SECONDS
 
 KEYS = {"access_key": "AKFOLDER", "secret_key": "folder secret"}
@@ -157,3 +159,24 @@ def test_a_job_that_fails_while_its_server_answers_keeps_its_own_reason(
         servers.watched(endpoint, give_up=lambda: pytest.fail("the server answers")),
     ):
         fail_when_asked(10)
+
+
+@pytest.fixture
+def garbage() -> Iterator[str]:
+    """A URL at which something answers that speaks no HTTP."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(b"220 welcome\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as place:
+        threading.Thread(target=place.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{place.server_address[1]}"
+        place.shutdown()
+
+
+def test_what_speaks_no_http_is_no_server(garbage: str) -> None:
+    assert not servers.answers(server_at(garbage))
+    with pytest.raises(errors.NoServer, match=r"^the server does not answer: 220 welcome"):
+        native.ask(server_at(garbage), "GET", "jobs")

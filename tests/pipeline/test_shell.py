@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,10 +33,13 @@ def shell(
     )
 
 
-def test_a_shell_does_its_lines_and_ends_at_exit(server: server_kit.Running) -> None:
-    done = shell(server, "", "# a remark", "list --pipelines 'no such folder'", "exit", "list")
+def test_a_shell_does_its_lines_and_ends_at_exit(
+    server: server_kit.Running, tmp_path: Path
+) -> None:
+    (empty := tmp_path / "no pipelines").mkdir()
+    done = shell(server, "", "# a remark", f"list --pipelines '{empty}'", "exit", "list")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("0 pipelines in no such folder") == 1
+    assert done.stderr.count(f"0 pipelines in {empty}") == 1
     assert "did 1 job in " in done.stderr
 
 
@@ -50,15 +54,16 @@ def test_a_shell_does_its_lines_and_ends_at_exit(server: server_kit.Running) -> 
         ("compact --table nowhere", "nowhere"),
         ("list 'open", "No closing quotation"),
         ("orphan", "invalid choice: 'orphan'"),
+        ("list --pipelines nowhere", "there is no folder nowhere; --pipelines names another"),
     ],
 )
 def test_a_wrong_line_says_why_and_the_next_one_is_done(
-    server: server_kit.Running, line: str, said: str
+    server: server_kit.Running, tmp_path: Path, line: str, said: str
 ) -> None:
-    done = shell(server, line, "list --pipelines nowhere")
+    done = shell(server, line, f"list --pipelines {tmp_path}")
     assert done.returncode == 1
     assert said in done.stderr
-    assert "0 pipelines in nowhere" in done.stderr
+    assert f"0 pipelines in {tmp_path}" in done.stderr
     assert "shell failed: 1 of 2 jobs failed" in done.stderr
 
 

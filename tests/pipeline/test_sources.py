@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +77,32 @@ def test_listed_with_a_wrong_secret_says_that_the_server_refused(
     )
     with pytest.raises(errors.NoServer, match="SignatureDoesNotMatch"):
         sources.listed(sources.client(wrong), raw.place())
+
+
+def test_a_file_of_this_machine_that_cannot_be_read_is_named() -> None:
+    # Linux opens it, and no process can read its first page.
+    with pytest.raises(errors.BadSource) as caught:
+        sources.listed(None, settings.parse_place("/proc/self/mem"))
+    place = f"file:///proc/{os.getpid()}/mem"
+    assert str(caught.value) == f"{place} cannot be read: Input/output error"
+
+
+def test_a_folder_below_that_cannot_be_read_is_named_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, scan = tmp_path / "closed", os.scandir
+    closed.mkdir()
+    (tmp_path / "1.csv").write_text("id\n1\n")
+
+    def refusing(path: str) -> Any:
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(errors.BadArgument) as caught:
+        sources.listed(None, settings.parse_place(str(tmp_path)))
+    assert str(caught.value) == f"{closed} cannot be read: Permission denied"
 
 
 def test_changed_names_what_was_written_again_or_went_away(raw: Raw) -> None:
