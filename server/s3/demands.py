@@ -50,9 +50,8 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if written is not None and written.acl is not None:
         for name, value in written.acl.headers.items():
             context.setdefault(f"s3:{name}", value)
-    if written is not None:
-        for name, value in written.lock.items():
-            context[f"s3:{name.removeprefix('x-amz-')}"] = value
+    lock = getattr(call.value, "lock", None) if written is None else written.lock
+    context.update(_keys_of_lock(lock or {}, now_ms=services.authoriser.now_ms()))
     form_encryption = getattr(call.value, "form_encryption", None)
     if form_encryption is not None:
         context["s3:x-amz-server-side-encryption"] = form_encryption
@@ -117,6 +116,18 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
                 "s3:authType",
                 "REST-QUERY-STRING" if scheme.endswith("query") else "REST-HEADER",
             )
+
+
+def _keys_of_lock(lock: Mapping[str, str], *, now_ms: int) -> Iterator[tuple[str, str]]:
+    """Yield the condition keys of the retention and the legal hold that a request asks for."""
+    for name, value in lock.items():
+        yield f"s3:{name.removeprefix('x-amz-')}", value
+    until_ms = locks.parse_moment(lock.get(locks.RETAIN_UNTIL, ""))
+    if until_ms is not None:
+        yield (
+            "s3:object-lock-remaining-retention-days",
+            str(-((now_ms - until_ms) // locks.MS_PER_DAY)),
+        )
 
 
 def _signed_at(call: calls.Call) -> int | None:
@@ -219,6 +230,18 @@ def on_version(action: str, version_action: str, access: guard.Access) -> calls.
         if version_id is None:
             return (key(call.context, value.bucket, value.key, action, access),)
         return (version(call.context, value.bucket, value.key, version_id, version_action, access),)
+
+    return demand
+
+
+def for_lock(action: str) -> calls.Demanding:
+    """Demand an action on the object or the version, once the body says which lock it is to have:
+    policies may test it."""
+    allowed = on_version(action, action, "write")
+
+    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+        value: operations.PutObjectLock = call.value
+        return () if value.lock is None else allowed(services, call)
 
     return demand
 

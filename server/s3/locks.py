@@ -5,6 +5,7 @@ Storage decides in its transaction whether a retention may be changed and a vers
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 from server import asgi, calls
@@ -56,8 +57,9 @@ async def put_object_retention(services: engines.S3Services, call: calls.Call) -
     operation: operations.PutObjectLock = call.value
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
     data = await incoming.read_configuration(call)
-    engines.check_allowed(services, call)
     retention = await incoming.parsed(documents.parse_retention, data)
+    call.value = dataclasses.replace(operation, lock=locks.headers_of(retention, None))
+    engines.check_allowed(services, call)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_retention(
@@ -84,8 +86,9 @@ async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) 
 async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
     data = await incoming.read_configuration(call)
-    engines.check_allowed(services, call)
     legal_hold = await incoming.parsed(documents.parse_legal_hold, data)
+    call.value = dataclasses.replace(operation, lock=locks.headers_of(None, legal_hold))
+    engines.check_allowed(services, call)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_legal_hold(

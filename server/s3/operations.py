@@ -121,12 +121,16 @@ class GetObjectLock:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutObjectLock:
-    """Change the retention or the legal hold of an object. bypass: of a GOVERNANCE retention."""
+    """Change the retention or the legal hold of an object. bypass: of a GOVERNANCE retention.
+
+    lock: what the body asks for, as headers of a write would say it; None until it is read.
+    """
 
     bucket: str
     key: str
     version_id: str | None = None
     bypass: bool = False
+    lock: Mapping[str, str] | None = None
     integrity: fields.Integrity = fields.NO_INTEGRITY
 
 

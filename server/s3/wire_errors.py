@@ -484,6 +484,14 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     access_errors.ExpiredJWT: S3WireError(
         status=400, code="ExpiredToken", message="The provided token has expired."
     ),
+    access_errors.InvalidPAT: S3WireError(
+        status=400,
+        code="InvalidToken",
+        message="The programmatic access token is invalid or disabled.",
+    ),
+    access_errors.ExpiredPAT: S3WireError(
+        status=400, code="ExpiredToken", message="The programmatic access token has expired."
+    ),
     access_errors.CorruptKeys: _INTERNAL,
     access_errors.AuditUnavailable: S3WireError(
         status=503,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import hashlib
 import itertools
@@ -19,6 +20,7 @@ from server.s3 import ownership
 from tests.kit import s3 as kit
 
 OTHER_ACCOUNT = "111111111111"
+LATE = "2099-01-01T00:00:00Z"
 ALL_OF_S3 = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}],
@@ -566,6 +568,7 @@ def test_conditions_tell_how_a_request_was_signed(
             {"DateGreaterThan": {"s3:object-lock-retain-until-date": "2098-01-01T00:00:00Z"}},
             "mode",
         ),
+        ({"NumericGreaterThan": {"s3:object-lock-remaining-retention-days": "3650"}}, "mode"),
     ],
 )
 def test_conditions_see_the_lock_that_a_write_asks_for(
@@ -579,10 +582,25 @@ def test_conditions_see_the_lock_that_a_write_asks_for(
     if lock == "mode":
         locked = {
             "ObjectLockMode": "GOVERNANCE",
-            "ObjectLockRetainUntilDate": "2099-01-01T00:00:00Z",
+            "ObjectLockRetainUntilDate": LATE,
         }
     assert refusal(owner.put_object, Bucket=name, Key="k", Body=b"x", **locked) == (
         403,
         "AccessDenied",
     )
     owner.put_object(Bucket=name, Key="k", Body=b"x")
+    # A lock that is put later says in its body what it is.
+    action = "s3:PutObjectLegalHold" if lock == "legal-hold" else "s3:PutObjectRetention"
+    text = policy(name, Effect="Deny", Action=action, Condition=condition)
+    owner.put_bucket_policy(Bucket=name, Policy=text)
+    put: Any = owner.put_object_retention
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    bodies: list[dict[str, Any]] = [
+        {"Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": LATE}},
+        {"Retention": {"Mode": "COMPLIANCE", "RetainUntilDate": soon}},
+    ]
+    if lock == "legal-hold":
+        put = owner.put_object_legal_hold
+        bodies = [{"LegalHold": {"Status": status}} for status in ("ON", "OFF")]
+    assert refusal(put, Bucket=name, Key="k", **bodies[0]) == (403, "AccessDenied")
+    put(Bucket=name, Key="k", **bodies[1])
