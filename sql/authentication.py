@@ -101,8 +101,14 @@ class Authenticator:
         return self.check_token(token)
 
     def role_restriction(self, principal: model.Principal) -> str:
-        """Return the only role that a login's sessions may be in; "" for any."""
-        token = self._principals.token_of(principal)
+        """Return the only role that a login's sessions may be in; "" for any.
+
+        Raises SessionFault if the programmatic access token of the login has ended meanwhile.
+        """
+        try:
+            token = self._principals.token_of(principal)
+        except errors.InvalidPAT:
+            raise sql_errors.login_refused() from None
         return "" if token is None else token.row.role
 
     def check_token(self, token: str) -> model.Principal:

@@ -332,6 +332,11 @@ def not_authorized(message: str) -> SqlError:
     return SqlError("003001", "42501", f"SQL access control error:\n{message}")
 
 
+def session_ended(reason: str) -> SqlError:
+    """A session may not go on, which shows while one of its statements runs."""
+    return SqlError("390111", "08001", f"Session no longer exists: {reason}.")
+
+
 def invalid_parameter(name: str, value: object) -> SqlError:
     """A session parameter that exists, with a value that it cannot have."""
     return _compilation("001008", "22023", f"invalid value [{value!s}] for parameter '{name}'")

@@ -117,7 +117,8 @@ class Outcome:
     statement_type_id: a StatementType. database, schema, warehouse, role: the context after the
     statement in stored spelling; None means the session's. bind_count: placeholders in the text.
     array_bind_supported: true for INSERT ... VALUES, whose binds may be lists. transfer: the files
-    of PUT and GET, which the client moves.
+    of PUT and GET, which the client moves. is_secret: the rows contain a credential, and only the
+    session that ran the statement may have them.
     """
 
     columns: Sequence[Column]
@@ -132,6 +133,7 @@ class Outcome:
     bind_count: int = 0
     array_bind_supported: bool = False
     transfer: transfers.Transfer | None = None
+    is_secret: bool = False
 
 
 def status(

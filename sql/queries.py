@@ -131,7 +131,7 @@ class Result:
 
     inline: JSON, ready for the body: for arrow the base64 text of a stream (empty for no rows), for
     json the list of rows. total: all rows, those of chunks included. size_bytes: of the chunks.
-    children: (query id, statement type) of a multi-statement.
+    children: (query id, statement type) of a multi-statement. is_secret: of `outcomes.Outcome`.
     The context and the parameters are those right after the statement, in stored spelling.
     """
 
@@ -152,6 +152,7 @@ class Result:
     array_bind_supported: bool = False
     children: tuple[tuple[str, int], ...] = ()
     transfer: transfers.Transfer | None = None
+    is_secret: bool = False
 
 
 Status = Literal["QUEUED", "RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
@@ -302,6 +303,15 @@ class Queries:
         if query is None or query.owner != session.owner:
             return None
         return query
+
+    def may_fetch(self, session: sessions.Session, query: SubmittedQuery) -> bool:
+        """Return whether a session may have the result of a query that it sees and that has ended.
+
+        A result with a credential is for the session that asked for it: other sessions of the user
+        may be restricted to a role, or end sooner than the credential.
+        """
+        is_secret = query.result is not None and query.result.is_secret
+        return not is_secret or query.session_id == session.id
 
     def find_request(self, session: sessions.Session, request_id: str) -> SubmittedQuery | None:
         """Return the query that a requestId of this session started."""
@@ -566,6 +576,7 @@ class Queries:
         child.is_begun = True
         child.task = asyncio.current_task()
         try:
+            self._refresh(session)
             if flow_ids is None:
                 child.result = await self._flow(child.id, session, submission)
             else:
@@ -585,6 +596,13 @@ class Queries:
         finally:
             self._finish(child, session)
         return child
+
+    def _refresh(self, session: sessions.Session) -> None:
+        """Give a session its rights as they are now; raises SqlError if it may not go on."""
+        try:
+            self._sessions.refresh(session)
+        except errors.SessionFault:
+            raise errors.session_ended("its user or its credential is not valid any more") from None
 
     async def stored(self, session: sessions.Session, query_id: str) -> results.StoredResult:
         """Return a stored result of the session's user; see `results.StoredResults`."""
@@ -647,6 +665,8 @@ class Queries:
             await asyncio.wait((query.task,))
         if query.result is None:
             raise query.error or errors.result_scan_unknown(query_id)
+        if query.result.is_secret:
+            raise errors.result_scan_unknown(query_id)
         return query
 
     async def _waited(
@@ -769,6 +789,7 @@ class Queries:
             bind_count=outcome.bind_count,
             array_bind_supported=outcome.array_bind_supported,
             transfer=outcome.transfer,
+            is_secret=outcome.is_secret,
         )
 
     def _make_room(self, owner: str) -> None:

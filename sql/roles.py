@@ -12,7 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from server.access import arns, decide, model, principals
+from server.access import arns, decide, identities, model, principals
+from server.access import errors as access_errors
 from sql import errors, limits, sessions
 
 ASSUME_ROLE: Final = "sts:AssumeRole"
@@ -24,6 +25,16 @@ class Roles:
     def __init__(self, *, principals: principals.Principals, authoriser: decide.Authoriser) -> None:
         self._principals = principals
         self._authoriser = authoriser
+
+    def token_of(self, login: model.Principal) -> identities.StoredToken | None:
+        """Return the programmatic access token of a login, None for another login.
+
+        Raises SqlError if the token is not valid any more.
+        """
+        try:
+            return self._principals.token_of(login)
+        except access_errors.InvalidPAT as error:
+            raise errors.session_ended(str(error)) from None
 
     def in_role(self, user: model.Principal, role: str) -> model.Principal | None:
         """Return a user as it acts in a stored role; None unless the role's trust allows it."""
@@ -41,7 +52,7 @@ class Roles:
 
     async def available(self, user: model.Principal) -> list[str]:
         """Return the roles that a user may be in, in upper case: stored ones, and PUBLIC."""
-        token = self._principals.token_of(user)
+        token = self.token_of(user)
         if token is not None and token.row.role:
             is_open = token.row.role in sessions.SYSTEM_ROLES
             return [token.row.role] if is_open or self.in_role(user, token.row.role) else []
@@ -56,7 +67,7 @@ class Roles:
     def enter(self, session: sessions.Session, role: str) -> None:
         """Let a session act in a role from now on. Raises SqlError for one that it may not use."""
         user = session.login
-        token = self._principals.token_of(user)
+        token = self.token_of(user)
         if token is not None and token.row.role not in ("", role):
             raise errors.does_not_exist("Role", role)
         if role in sessions.SYSTEM_ROLES:

@@ -258,6 +258,13 @@ class Sessions:
         session.used_at_ms = now_ms
         return session
 
+    def refresh(self, session: Session) -> None:
+        """Give a session its principal as it is now, between statements of one request.
+
+        Raises SessionFault if it may not come in any more.
+        """
+        self._refresh(session, session.login.context)
+
     def renew(self, master_token: str | None, *, context: access.Context) -> SessionGrant:
         """Return new tokens for the session of a master token. The old ones stay valid.
 

@@ -239,7 +239,7 @@ class UserTokens:
             self._iam.check_not_configured(name)
         except iam_errors.UnmodifiableEntity as error:
             raise errors.not_authorized(str(error)) from None
-        is_by_token = self._iam.principals.token_of(session.login) is not None
+        is_by_token = self._roles.token_of(session.login) is not None
         if is_by_token and name.casefold() == session.login.name.casefold():
             raise errors.not_authorized(
                 "A session that a programmatic access token opened cannot change tokens of its"
@@ -267,7 +267,10 @@ class UserTokens:
             row = users.same_user(draft, checked.name, checked)
             tokens = programmatic.kept(change(row), now_ms=now_ms)
             live = [each for each in tokens if not programmatic.is_expired(each, now_ms=now_ms)]
-            if len(live) > max(server_limits.PROGRAMMATIC_TOKENS_MAX, len(row.tokens)):
+            live_before = sum(
+                not programmatic.is_expired(each, now_ms=now_ms) for each in row.tokens
+            )
+            if len(live) > max(server_limits.PROGRAMMATIC_TOKENS_MAX, live_before):
                 raise errors.too_complex(
                     f"more than {server_limits.PROGRAMMATIC_TOKENS_MAX} programmatic access tokens"
                     f" of user {row.name.upper()}"
@@ -346,6 +349,7 @@ def _texts(columns: tuple[str, ...], row: tuple[str, ...]) -> outcomes.Outcome:
         columns=tuple(outcomes.Column(name=name, type="text") for name in columns),
         rows=[row],
         statement_type_id=outcomes.StatementType.DDL,
+        is_secret=True,
     )
 
 

@@ -135,10 +135,22 @@ class Principals:
         return token.entry.principal
 
     def token_of(self, principal: model.Principal) -> identities.StoredToken | None:
-        """Return the programmatic access token that a principal's credential comes from."""
-        if self._stored is None or not principal.access_key:
+        """Return the programmatic access token that a principal's credential is; None if it is
+        another credential.
+
+        Raises InvalidPAT for a token that is removed, disabled or expired: what limits the token
+        does not end with it.
+        """
+        access_key = principal.access_key
+        if self._stored is None or not access_key:
             return None
-        return self._stored.token(principal.access_key)
+        token = self._stored.token(access_key)
+        is_token = token is not None or programmatic.is_id(access_key)
+        if not is_token or self._find(access_key) is not None:
+            return None
+        if token is None or not token.is_valid(now_ms=self._stored.now_ms()):
+            raise errors.InvalidPAT("the programmatic access token is not valid any more")
+        return token
 
     def by_name(self, name: str) -> model.KeyedPrincipal | None:
         """Return the principal with a name, or None."""

@@ -40,6 +40,11 @@ def id_of(text: str) -> str:
     return token_id if is_token and len(text) <= limits.PROGRAMMATIC_TOKEN_CHARS_MAX else ""
 
 
+def is_id(credential_id: str) -> bool:
+    """Return whether the id of a credential has the form of a token's id."""
+    return credential_id.startswith(ID_PREFIX)
+
+
 def digest_of(text: str) -> bytes:
     """Return what is stored of a token's text."""
     return hashlib.sha256(text.encode()).digest()

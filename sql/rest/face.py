@@ -125,9 +125,15 @@ async def run_query(services: SqlServices, call: calls.Call) -> asgi.Response:
 async def fetch_result(services: SqlServices, call: calls.Call) -> asgi.Response:
     """Answer with the result of a query that an earlier request started."""
     query_id = call.value.query_id
-    query = services.queries.find(_session(services, call), query_id)
+    session = _session(services, call)
+    query = services.queries.find(session, query_id)
     if query is None:
         raise errors.result_unknown(query_id)
+    await services.queries.wait(query, services.answer_within_seconds)
+    if not services.queries.may_fetch(session, query):
+        raise errors.result_unknown(query_id)
+    if not query.is_finished:
+        return refusals.json_answer(wire.pending_answer(query))
     return await _answer_when_ready(services, query, call.request)
 
 

@@ -626,6 +626,35 @@ def test_a_token_with_a_role_keeps_its_sessions_in_it(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("end", ["remove pat nightly", "modify pat nightly set disabled = true"])
+def test_a_session_whose_token_has_ended_gets_neither_roles_nor_tokens(
+    tmp_path: Path, end: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        logins = logins_of(local)
+        everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        for text in ("create user alice", "create role etl", "grant role etl to user alice"):
+            await local.run(text)
+        text = await new_token(local, "alter user alice add pat nightly role_restriction = 'etl'")
+        principal = logins.check_programmatic_token(text)
+        await local.run(f"alter user alice {end}")
+        rights = local_sql.user("alice", [everything]).policies
+        local.session.user = None
+        local.session.principal = dataclasses.replace(principal, policies=rights)
+        for statement in (
+            "use role public",
+            "use role accountadmin",
+            "select current_available_roles()",
+            "alter user add pat another",
+        ):
+            assert (await refused(local, statement))[0] == "390111", statement
+        assert local.session.role == "PUBLIC"
+        with pytest.raises(errors.SessionFault):
+            logins.role_restriction(principal)
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_session_of_a_token_changes_no_token_of_its_user(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
@@ -700,6 +729,9 @@ def test_what_is_no_statement_of_tokens_is_refused(tmp_path: Path) -> None:
         assert (await refused(local, "alter user alice add pat p14"))[0] == "000625"
         assert (await refused(local, "alter user alice rotate pat p1"))[0] == "000625"
         local.lake.clock.now_ms += 15 * DAY_MS
-        await local.run("alter user alice add pat p14")
+        # The 15 of before have expired, and do not raise the limit of those that have not.
+        for number in range(14, 29):
+            await local.run(f"alter user alice add pat p{number}")
+        assert (await refused(local, "alter user alice add pat p29"))[0] == "000625"
 
     local_sql.run_local(tmp_path, work)

@@ -499,6 +499,7 @@ def test_running_statements_hold_a_bounded_size_and_number_for_each_owner(
 
 def test_a_flow_runs_its_statements_in_turn_and_returns_the_last_result(tmp_path: Path) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
+        parts.sessions.refresh(session)
         seen: list[tuple[str, list[str]]] = []
 
         async def answer(call: served.Call) -> outcomes.Outcome:
@@ -530,6 +531,62 @@ def test_a_flow_runs_its_statements_in_turn_and_returns_the_last_result(tmp_path
             await parts.queries.wait(failed, WAIT_SECONDS)
             assert failed.error is not None
             assert failed.error.code == "001003", text
+
+    lived(tmp_path, story)
+
+
+async def code_of(result: Awaitable[object]) -> str:
+    with pytest.raises(errors.SqlError) as refusal:
+        await result
+    return refusal.value.code
+
+
+def test_a_result_with_a_credential_is_for_the_session_that_ran_it(tmp_path: Path) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        secret = outcomes.Outcome(
+            columns=(outcomes.Column(name="token_secret", type="text"),),
+            rows=(("BHPT.x",),),
+            statement_type_id=outcomes.StatementType.DDL,
+            is_secret=True,
+        )
+        parts.statements.outcome("add", secret)
+        query = parts.queries.submit(session, queries.Submission(text="add", request_id="r1"))
+        assert await parts.queries.wait(query, WAIT_SECONDS)
+        assert query.result is not None
+        assert json.loads(query.result.inline) == [["BHPT.x"]]
+        again = parts.queries.submit(session, queries.Submission(text="add", request_id="r1"))
+        assert again is query
+        other = parts.sessions.open(session.principal).session
+        assert parts.queries.may_fetch(session, query)
+        assert not parts.queries.may_fetch(other, query)
+        for reader in (session, other):
+            assert await code_of(parts.queries.stored(reader, query.id)) == "000709"
+            scan = submit(parts, reader, f"select * from table(result_scan('{query.id}'))")
+            assert await parts.queries.wait(scan, WAIT_SECONDS)
+            assert scan.error is not None
+            assert scan.error.code == "000709"
+
+    lived(tmp_path, story)
+
+
+@pytest.mark.parametrize("text", ["select 1; revoke; select 2", "select 1 ->> revoke ->> select 2"])
+def test_statements_after_the_end_of_the_sessions_credential_do_not_run(
+    tmp_path: Path, text: str
+) -> None:
+    async def story(parts: served.Parts, session: sessions.Session) -> None:
+        async def revoke(call: served.Call) -> outcomes.Outcome:
+            gone = "BHPT" + "A" * 16  # as after REMOVE: no row has this id
+            call.session.principal = dataclasses.replace(call.session.principal, access_key=gone)
+            return outcomes.status("ok")
+
+        parts.statements.answers["revoke"] = revoke
+        parts.statements.table("select 2", [NUMBER], pa.record_batch([pa.array([2])], names=["n"]))
+        session.parameters["MULTI_STATEMENT_COUNT"] = 0
+        query = submit(parts, session, text)
+        assert await parts.queries.wait(query, WAIT_SECONDS)
+        assert query.error is not None
+        assert query.error.code == "390111"
+        assert [call.text for call in parts.statements.calls] == ["select 1", "revoke"]
 
     lived(tmp_path, story)
 

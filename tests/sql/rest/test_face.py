@@ -470,6 +470,29 @@ def test_a_request_repeated_after_a_restart_has_the_same_query_id(tmp_path: Path
 # Slow, asynchronous, aborted
 
 
+def test_a_result_with_a_credential_is_not_fetched_by_other_sessions(tmp_path: Path) -> None:
+    released = threading.Event()
+
+    async def create(call: served.Call) -> outcomes.Outcome:
+        assert await asyncio.to_thread(released.wait, 60)
+        return outcomes.Outcome(
+            columns=(outcomes.Column(name="token_secret", type="text"),),
+            rows=(("BHPT.x",),),
+            statement_type_id=outcomes.StatementType.DDL,
+            is_secret=True,
+        )
+
+    with served.serve(tmp_path, answer_within_seconds=0.05) as face:
+        face.statements.answers["add"] = create
+        client, other = raw.connected(face), raw.connected(face)
+        query_id = client.query("add").data["queryId"]
+        assert other.result(query_id).code == "333333"
+        released.set()
+        until(lambda: client.result(query_id).code is None)
+        assert other.result(query_id).code == "000612"
+        assert client.result(query_id).data["rowset"] == [["BHPT.x"]]
+
+
 def test_a_slow_statement_sends_the_client_to_fetch_later(tmp_path: Path) -> None:
     with served.serve(tmp_path, answer_within_seconds=0.05) as face:
         gate = Gate(face, "wait")
