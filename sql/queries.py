@@ -20,7 +20,7 @@ import hashlib
 import logging
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -746,10 +746,11 @@ class Queries:
             else:
                 inline = encoded_rows()
         elif outcome.batches is not None and not submission.describe_only:
-            encoded = encode.arrow_stream if arrow else _json_rows
             try:
                 async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                     async for group in groups:
+                        # Copies of a large part take milliseconds too, and are made in the thread.
+                        encoded = _ENCODERS[arrow, total == 0]
                         size = sum(batch.nbytes for batch in group)
                         if (
                             size < limits.RESULT_THREAD_BYTES_MIN
@@ -760,9 +761,8 @@ class Queries:
                             data = await asyncio.to_thread(encoded, group, columns)
                         rows = sum(batch.num_rows for batch in group)
                         if total == 0:
-                            inline = b'"' + base64.b64encode(data) + b'"' if arrow else data
+                            inline = data
                         else:
-                            data = data if arrow else encode.json_chunk(data)
                             kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
                             size_bytes += len(data)
                             self._growing_bytes[owner] += len(data)
@@ -1024,3 +1024,20 @@ def _json_of_rows(rows: Sequence[Sequence[Any]], columns: Sequence[outcomes.Colu
 
 def _json_rows(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
     return encode.json_list(encode.json_rows(group, columns))
+
+
+def _json_chunk(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
+    return encode.json_chunk(_json_rows(group, columns))
+
+
+def _inline_arrow(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
+    return b'"' + base64.b64encode(encode.arrow_stream(group, columns)) + b'"'
+
+
+_ENCODERS: Mapping[tuple[bool, bool], Callable[..., bytes]] = {
+    (True, True): _inline_arrow,
+    (True, False): encode.arrow_stream,
+    (False, True): _json_rows,
+    (False, False): _json_chunk,
+}
+"""How rows are encoded: as Arrow or not, and in the answer itself or in a chunk."""
