@@ -2,7 +2,9 @@
 
 A table bucket's tags are among its settings. A table's tags are a separate row under its object
 uuid, which is never reused: the tags survive renames, and a table that is dropped and restored has
-them again. Every change is computed from the tags at the time of its commit.
+them again. Every change is computed from the tags at the time of its commit. Policies may test
+tags, so a change of tags counts as a change of the bucket's policies: a write that was judged
+before it is judged again.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from catalog import commit, errors, records
 from storage import batch, model, tags
+from storage import settings as stored_settings
 from storage.buckets import Buckets
 from storage.index import Index
 
@@ -60,7 +63,11 @@ class Labels:
             return {**settings, BUCKET_SETTING: change(_of_settings(settings))}
 
         await self.buckets.change(
-            bucket.name, change_settings, bucket_id=bucket.bucket_id, expects=expects
+            bucket.name,
+            change_settings,
+            bucket_id=bucket.bucket_id,
+            expects=expects,
+            also=_counted(bucket.bucket_id),
         )
 
     def of_table(self, key: TableKey) -> Tags:
@@ -84,7 +91,8 @@ class Labels:
         missing = errors.NoSuchTable(f"Table does not exist: {object_uuid}")
         held = commit.hold_thing(place, object_uuid, missing=missing)
         expected = batch.Batch(expects=expects)
-        await self.index.commit(batch.merge((expected, held, self.plan_table(key, change))))
+        changed = batch.merge((self.plan_table(key, change), _counted(place.bucket_id)))
+        await self.index.commit(batch.merge((expected, held, changed)))
 
     def plan_table(self, key: TableKey, change: Change) -> batch.Batch:
         """Return the Batch that changes a table's tags, to merge into a larger one."""
@@ -101,3 +109,10 @@ class Labels:
 
 def _of_settings(settings: Mapping[str, Any]) -> Tags:
     return dict(settings.get(BUCKET_SETTING, {}))
+
+
+def _counted(bucket_id: int) -> batch.Batch:
+    """Return the Batch that counts a change of tags among those of a bucket's policies."""
+    return stored_settings.plan_change(
+        stored_settings.bucket_key(bucket_id), stored_settings.count_change
+    )

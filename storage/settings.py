@@ -2,8 +2,8 @@
 
 A table's settings are one row under its object uuid, which is never used again: they survive
 renames, and a table that is dropped and restored has them again. A table bucket's policy is the row
-of the bucket, which also counts the changes of all policies in the bucket. So a write that expects
-the bucket's row is refused if any policy changed after its rights were judged.
+of the bucket, which also counts the changes of all policies and tags in the bucket. So a write that
+expects the bucket's row is refused if any of them changed after its rights were judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ POLICY: Final = "policy"
 MAINTENANCE: Final = "maintenance"
 """A table's maintenance settings by type, as the s3tables API names them."""
 CHANGES: Final = "policy_changes"
-"""How often a policy of the bucket or of one of its tables changed. In the bucket's row."""
+"""How often a policy or the tags of the bucket or of one of its tables changed. In the bucket's
+row."""
 
 Settings: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[Settings], Settings]
@@ -52,13 +53,14 @@ def read(reading: Lookup, key: bytes) -> Settings:
 
 
 def expect_policies(reading: Lookup, bucket_id: int) -> Expect:
-    """Return the expectation that no policy of a table bucket changes after this reading."""
+    """Return the expectation that no policy and no tag in a table bucket changes after this
+    reading."""
     key = bucket_key(bucket_id)
     return Expect(store=Store.SETTINGS, key=key, value=reading.get(Store.SETTINGS, key))
 
 
 def plan_change(key: bytes, change: Change) -> Batch:
-    """Return the Batch that changes settings other than policies."""
+    """Return the Batch that changes settings other than policies, or counts a change."""
     return Batch(derive=(_changing(key, change),))
 
 
@@ -83,7 +85,7 @@ def plan_policy(bucket_id: int, object_uuid: str | None, policy: str | None) -> 
 
 
 def count_change(settings: Settings) -> Settings:
-    """Return the settings of a table bucket after one more change of its policies."""
+    """Return the settings of a table bucket after one more change of its policies or tags."""
     return {**settings, CHANGES: settings.get(CHANGES, 0) + 1}
 
 

@@ -182,7 +182,9 @@ def condition_values(
     if principal.type == "service":
         values["aws:principalservicename"] = (principal.name,)
         values["aws:principalisawsservice"] = ("true",)
-    elif principal.type not in ("anonymous", "web-identity"):
+    elif principal.type == "anonymous":
+        values["aws:principaltype"] = _ANONYMOUS
+    elif principal.type != "web-identity":
         if principal.role_arn:
             values["aws:principalarn"] = (principal.role_arn,)
         else:
@@ -192,8 +194,7 @@ def condition_values(
         values["aws:principalaccount"] = (principal.account_id,)
         values["aws:principalisawsservice"] = values["aws:viaawsservice"] = _FALSE
         values["aws:principaltype"] = _ASSUMED_ROLE if principal.role_arn else _USER
-    for name, text in principal.tags.items():
-        values[f"aws:principaltag/{name.lower()}"] = (text,)
+    values.update(tag_keys(("aws:PrincipalTag/",), principal.tags))
     if principal.session is not None:
         issued_at = datetime.fromtimestamp(principal.session.issued_at_ms / 1000, tz=UTC)
         values["aws:tokenissuetime"] = (issued_at.isoformat(),)
@@ -207,6 +208,7 @@ def condition_values(
 
 
 _FALSE: Final = ("false",)
+_ANONYMOUS: Final = ("Anonymous",)
 _USER: Final = ("User",)
 _ASSUMED_ROLE: Final = ("AssumedRole",)
 
@@ -220,9 +222,17 @@ def tags_of(principal: model.Principal, side: ResourceSide) -> policies.Values:
 
 
 def tag_keys(prefixes: Iterable[str], tags: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the condition keys of tags, one for each prefix such as `aws:ResourceTag/`."""
+    """Return the condition keys of tags, one for each prefix such as `aws:ResourceTag/`.
+
+    Condition keys have no case: of tags whose keys differ only in case, one key has every value, so
+    that none of them hides another.
+    """
+    values: dict[str, tuple[str, ...]] = {}
+    for name, text in tags.items():
+        folded = name.lower()
+        values[folded] = tuple(dict.fromkeys((*values.get(folded, ()), text)))
     return {
-        f"{prefix}{name}".lower(): (text,) for prefix in prefixes for name, text in tags.items()
+        f"{prefix.lower()}{name}": texts for prefix in prefixes for name, texts in values.items()
     }
 
 

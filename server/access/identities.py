@@ -297,7 +297,7 @@ class Identities:
     def tags_of(self, arn: str) -> policies.Values:
         """Return the condition keys of the tags of a user, a role, a managed policy or a provider;
         none for an ARN that nothing has."""
-        row_type, _, name = arn.rpartition(":")[2].partition("/")
+        row_type, _, name = arn.split(":", 5)[-1].partition("/")
         row: UserRow | RoleRow | PolicyRow | ProviderRow | None = None
         if row_type == "user":
             user = self.user(name.rpartition("/")[2])

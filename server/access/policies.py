@@ -54,6 +54,17 @@ EXISTING_TAG: Final = "s3:existingobjecttag/"
 """The beginning of the condition keys of an object's tags, in lower case."""
 RESOURCE_TAGS: Final = ("resourcetag/", "s3tables:tablebuckettag/")
 """Beginnings of the condition keys of other tags: `aws:ResourceTag/`, `iam:ResourceTag/`."""
+TAGS: Final = (
+    "aws:principaltag/",
+    "aws:requesttag/",
+    "aws:resourcetag/",
+    "iam:resourcetag/",
+    EXISTING_TAG,
+    "s3:requestobjecttag/",
+    "s3tables:tablebuckettag/",
+)
+"""Beginnings of the condition keys of all tags. One has several values if tags have keys that
+differ only in case: condition keys have none."""
 PARSED_VALUES_REMEMBERED: Final = 16
 """Values of requests that are remembered parsed: each is compared with many of a policy."""
 
@@ -119,7 +130,8 @@ Test: TypeAlias = Callable[[str, Values], bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """One operator on one key. negated: no test may hold, instead of one must hold."""
+    """One operator on one key. negated: no test may hold, instead of one must hold. is_tag: the key
+    is that of a tag. variable_tags: the keys of tags that variables in the tests name."""
 
     operator: str
     key: str
@@ -128,10 +140,24 @@ class Condition:
     if_exists: bool
     quantifier: Literal["", "ForAnyValue", "ForAllValues"]
     null: bool | None = None
+    is_tag: bool = False
+    variable_tags: frozenset[str] = frozenset()
 
-    def holds(self, values: Values) -> bool:
-        """Return whether the demand's values meet the condition."""
+    def holds(self, values: Values, *, allow: bool) -> bool:
+        """Return whether the demand's values meet the condition. allow: of its statement.
+
+        Of a tag with several values, each must meet the condition of an Allow, and one that of a
+        Deny. A variable that names such a tag fails an Allow, and fits a Deny.
+        """
+        if _has_several(self.variable_tags, values):
+            return not allow
         key_values = values.get(self.key, ())
+        if self.is_tag and len(key_values) > 1:
+            holding = [self._is_met((value,), values) for value in key_values]
+            return all(holding) if allow else any(holding)
+        return self._is_met(key_values, values)
+
+    def _is_met(self, key_values: tuple[str, ...], values: Values) -> bool:
         if self.null is not None:
             return (not key_values) is self.null
         if not key_values:
@@ -185,7 +211,8 @@ class PrincipalElement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """One compiled statement. name: its Sid, or its number in the document."""
+    """One compiled statement. name: its Sid, or its number in the document. resource_tags: the keys
+    of tags that variables in the resources name."""
 
     name: str
     allow: bool
@@ -196,14 +223,20 @@ class Statement:
     resources: tuple[Pattern, ...]
     not_resources: bool
     conditions: tuple[Condition, ...]
+    resource_tags: frozenset[str] = frozenset()
 
     def applies(self, action: str, resource: str, values: Values) -> bool:
         """Return whether the statement applies to this demand, for any principal."""
         return (
             any(p.matches(action, values) for p in self.actions) is not self.not_actions
-            and any(p.matches(resource, values) for p in self.resources) is not self.not_resources
-            and all(condition.holds(values) for condition in self.conditions)
+            and self._covers(resource, values)
+            and all(condition.holds(values, allow=self.allow) for condition in self.conditions)
         )
+
+    def _covers(self, resource: str, values: Values) -> bool:
+        if _has_several(self.resource_tags, values):
+            return not self.allow
+        return any(p.matches(resource, values) for p in self.resources) is not self.not_resources
 
     def names(self, principal: model.Principal) -> PrincipalMatch:
         """Return how the statement names this principal; identity policies always apply to it."""
@@ -325,6 +358,11 @@ def _statement(
         element = _one_of(entry, "Principal", "NotPrincipal", path)
         principals = _principals(entry[element], f"{path}.{element}")
         not_principals = element == "NotPrincipal"
+    resources = (
+        []
+        if resource_element is None
+        else _texts(entry[resource_element], f"{path}.{resource_element}")
+    )
     return Statement(
         name=sid or str(index),
         allow=entry["Effect"] == "Allow",
@@ -337,10 +375,7 @@ def _statement(
         not_actions=action_element == "NotAction",
         resources=(_ANY_RESOURCE,)
         if resource_element is None
-        else tuple(
-            _resource(text, where, variables=variables)
-            for text, where in _texts(entry[resource_element], f"{path}.{resource_element}")
-        ),
+        else tuple(_resource(text, where, variables=variables) for text, where in resources),
         not_resources=resource_element == "NotResource",
         conditions=_conditions(
             entry.get("Condition", {}),
@@ -348,6 +383,7 @@ def _statement(
             variables=variables,
             is_trust=policy_type == "trust",
         ),
+        resource_tags=_tags_named(resources, variables=variables),
     )
 
 
@@ -469,6 +505,8 @@ def _condition(
         if_exists=if_exists,
         quantifier=quantifier if quantifier in ("ForAnyValue", "ForAllValues") else "",  # type: ignore[arg-type]  # checked above
         null=null,
+        is_tag=key.lower().startswith(TAGS),
+        variable_tags=_tags_named(texts, variables=variables),
     )
 
 
@@ -523,6 +561,23 @@ def _check_variables(text: str, path: str) -> None:
         fault = conditionkeys.suggest(service, name)
         if fault is not None:
             raise _fault(path, f"the variable {shown}: {fault}")
+
+
+def _tags_named(texts: Sequence[tuple[str, str]], *, variables: bool) -> frozenset[str]:
+    """Return the condition keys of tags that variables in texts name."""
+    if not variables:
+        return frozenset()
+    named = [
+        _variable(piece) for text, _ in texts for piece, is_variable in _pieces(text) if is_variable
+    ]
+    return frozenset(
+        each.key for each in named if isinstance(each, PolicyVariable) and each.key.startswith(TAGS)
+    )
+
+
+def _has_several(tags: frozenset[str], values: Values) -> bool:
+    """Return whether one of the condition keys of tags has several values."""
+    return any(len(values.get(key, ())) > 1 for key in tags)
 
 
 def _pieces(text: str) -> list[tuple[str, bool]]:

@@ -210,13 +210,11 @@ async def list_nothing(
 
 
 async def tag(holder: IdentityType, iam: IamServices, call: calls.Call) -> services.Members:
-    """Add or replace tags."""
-    tags = users.tags_of(call.value.members)
+    """Add or replace tags. Keys have no case."""
+    tags = users.tags_of(call.value.members, ignore_case=True)
 
     def change(draft: identities.IdentityDraft, row: HolderRow) -> HolderRow:
-        merged = {**row.tags, **tags}
-        users.check_tags(merged)
-        return msgspec.structs.replace(row, tags=merged)
+        return msgspec.structs.replace(row, tags=users.merge_tags(row.tags, tags))
 
     await holder.change(iam, call, change)
     return {}
@@ -224,11 +222,10 @@ async def tag(holder: IdentityType, iam: IamServices, call: calls.Call) -> servi
 
 async def untag(holder: IdentityType, iam: IamServices, call: calls.Call) -> services.Members:
     """Remove tags; absent ones are ignored."""
-    keys = set(call.value.members["TagKeys"])
+    keys = call.value.members["TagKeys"]
 
     def change(draft: identities.IdentityDraft, row: HolderRow) -> HolderRow:
-        tags = {key: value for key, value in row.tags.items() if key not in keys}
-        return msgspec.structs.replace(row, tags=tags)
+        return msgspec.structs.replace(row, tags=users.without_tags(row.tags, keys))
 
     await holder.change(iam, call, change)
     return {}

@@ -246,13 +246,7 @@ async def list_policy_tags(iam: IamServices, call: calls.Call) -> services.Membe
     """Return the tags, in pages."""
     with iam.identities.view() as view:
         tags = iam.find_policy(view, call.value.members["PolicyArn"]).tags
-    return services.page(
-        call.value.members,
-        services.names_after(tags),
-        name_of=str,
-        encode=lambda key: {"Key": key, "Value": tags[key]},
-        member="Tags",
-    )
+    return services.cased_tags_page(call.value.members, tags)
 
 
 async def list_entities_for_policy(iam: IamServices, call: calls.Call) -> services.Members:

@@ -166,15 +166,7 @@ async def untag_provider(iam: IamServices, call: calls.Call) -> services.Members
 
 async def list_provider_tags(iam: IamServices, call: calls.Call) -> services.Members:
     """Return a provider's tags, in pages."""
-    tags = _row_of(iam, call).tags
-    by_folded = {key.lower(): key for key in tags}
-    return services.page(
-        call.value.members,
-        services.names_after(by_folded),
-        name_of=str,
-        encode=lambda key: {"Key": by_folded[key], "Value": tags[by_folded[key]]},
-        member="Tags",
-    )
+    return services.cased_tags_page(call.value.members, _row_of(iam, call).tags)
 
 
 async def _change(

@@ -29,7 +29,7 @@ async def create_role(iam: IamServices, call: calls.Call) -> services.Members:
         role_id=iam.new_id("AROA"),
         path=services.path_of(members),
         created_at_ms=iam.identities.now_ms(),
-        tags=users.tags_of(members),
+        tags=users.tags_of(members, ignore_case=True),
         inline={},
         attached=(),
         trust=trust,

@@ -296,6 +296,18 @@ def names_after(names: Iterable[str]) -> Callable[[str], Iterable[str]]:
     return lambda after: sorted((name for name in names if name.lower() > after), key=str.lower)
 
 
+def cased_tags_page(members: Mapping[str, Any], tags: Mapping[str, str]) -> Members:
+    """Return one page of tags whose keys have case, as those of policies and providers."""
+    by_code = {key.encode().hex(): key for key in tags}
+    return page(
+        members,
+        names_after(by_code),
+        name_of=str,
+        encode=lambda code: {"Key": by_code[code], "Value": tags[by_code[code]]},
+        member="Tags",
+    )
+
+
 def _decode_marker(marker: str) -> str:
     try:
         return base64.b64decode(marker, altchars=b"-_", validate=True).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +31,7 @@ async def create_user(iam: IamServices, call: calls.Call) -> services.Members:
         user_id=iam.new_id("AIDA"),
         path=services.path_of(members),
         created_at_ms=iam.identities.now_ms(),
-        tags=tags_of(members),
+        tags=tags_of(members, ignore_case=True),
         inline={},
         attached=(),
         keys=(),
@@ -278,14 +279,35 @@ def check_bare(row: rows.UserRow | rows.RoleRow) -> None:
         raise errors.DeleteConflict("Cannot delete entity, must detach all policies first.")
 
 
-def tags_of(members: Any) -> dict[str, str]:
-    """Return the tags of a new identity or policy. Raises InvalidMember and LimitExceeded."""
+def tags_of(members: Any, *, ignore_case: bool = False) -> dict[str, str]:
+    """Return the tags of a request. ignore_case: keys have no case, as those of users and roles.
+
+    Raises InvalidInput and LimitExceeded.
+    """
     listed = members.get("Tags", [])
     tags = {tag["Key"]: tag["Value"] for tag in listed}
-    if len(tags) != len(listed):
-        raise errors.InvalidInput("Duplicate tag keys found. Please note that Tag keys are unique.")
+    keys = {key.lower() for key in tags} if ignore_case else tags
+    if len(keys) != len(listed):
+        case = "case insensitive" if ignore_case else "unique"
+        raise errors.InvalidInput(
+            f"Duplicate tag keys found. Please note that Tag keys are {case}."
+        )
     check_tags(tags)
     return tags
+
+
+def merge_tags(tags: dict[str, str], added: dict[str, str]) -> dict[str, str]:
+    """Return the tags of a user or role with further ones, which replace those of the same key in
+    any case. Raises LimitExceeded."""
+    merged = {**without_tags(tags, added), **added}
+    check_tags(merged)
+    return merged
+
+
+def without_tags(tags: dict[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """Return the tags of a user or role without those of some keys, in any case."""
+    removed = {key.lower() for key in keys}
+    return {key: value for key, value in tags.items() if key.lower() not in removed}
 
 
 def check_tags(tags: dict[str, str]) -> None:

@@ -414,6 +414,8 @@ def _check_access_kept(
         demands.with_request_keys(services, call, demand),
         (policy,),
         resource_account=bucket.owner,
+        now_ms=services.authoriser.now_ms(),
+        region=services.authoriser.region,
     )
     if decision.reason == "explicit-deny":
         raise errors.Forbidden(

@@ -61,7 +61,7 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         context["s3:x-amz-copy-source"] = f"{source.bucket}/{source.key}"
     if written is not None and written.tags:
         context["s3:RequestObjectTagKeys"] = tuple(written.tags)
-        context.update(_keys_of_tags("s3:RequestObjectTag/", written.tags))
+        context.update(decide.tag_keys(("s3:RequestObjectTag/",), written.tags))
     context.update(demand.context)
     if context:
         demand = msgspec.structs.replace(demand, context=context)
@@ -178,17 +178,7 @@ def _existing_tags(
         storage_errors.InvalidKey,
     ):
         return {}
-    return _keys_of_tags("s3:ExistingObjectTag/", info.attributes.tags)
-
-
-def _keys_of_tags(prefix: str, tags: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the condition keys of tags. Condition keys have no case: of tags whose names differ
-    only in case, one key has every value, so that none of them hides another."""
-    values: dict[str, tuple[str, ...]] = {}
-    for name, value in tags.items():
-        key_name = f"{prefix}{name.lower()}"
-        values[key_name] = (*values.get(key_name, ()), value)
-    return values
+    return decide.tag_keys(("s3:ExistingObjectTag/",), info.attributes.tags)
 
 
 _SIGNATURE_VERSIONS: Final[Mapping[str, str]] = {

@@ -5,9 +5,12 @@ The users' own policies allow nothing, or everything; the policy that is put dec
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
 import json
 import threading
+import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -555,6 +558,68 @@ def test_a_deny_before_the_transaction_refuses_the_write(
     monkeypatch.setattr(index, "start", start_later)
     assert asks[door](doors, "everything") == 403
     assert waiting.is_set()
+
+
+TAGS_DENIED = {
+    "table": {"StringEquals": {"aws:ResourceTag/class": "secret"}},
+    "bucket": {"StringEquals": {"s3tables:TableBucketTag/class": "secret"}},
+}
+SECRET = {"class": "secret"}
+
+
+@pytest.fixture(params=sorted(TAGS_DENIED))
+def to_tag(doors: Doors, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The ARN of a table or its bucket, whose tag `class=secret` keeps a user from writing."""
+    denial = statement("Deny", ["s3tables:PutTableData", "s3tables:UpdateTable*"], "everything")
+    doors.put_policy({**denial, "Condition": TAGS_DENIED[request.param]})
+    arn = BUCKET if request.param == "bucket" else doors.arn("t")
+    yield arn
+    doors.client("s3tables").untag_resource(resourceArn=arn, tagKeys=["class"])
+
+
+def test_a_tag_before_the_transaction_refuses_the_commit(
+    doors: Doors, to_tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = doors.place.storage.index
+    tagging = threading.Event()
+    answers = []
+
+    def tag() -> None:
+        client = doors.client("s3tables")
+        answers.append(status_of(client.tag_resource, resourceArn=to_tag, tags=SECRET))
+
+    def tag_first(method: Callable[..., Any]) -> Callable[..., Any]:
+        async def later(*arguments: Any, **more: Any) -> Any:
+            if not tagging.is_set():
+                tagging.set()
+                await asyncio.to_thread(tag)
+            return await method(*arguments, **more)
+
+        return later
+
+    doors.tokens.setdefault("everything", _token(doors, "everything"))
+    monkeypatch.setattr(index, "commit", tag_first(index.commit))
+    monkeypatch.setattr(index, "decide", tag_first(index.decide))
+    assert WRITES["REST commit"](doors, "everything") == 403
+    assert answers == [200]
+
+
+def test_a_tag_during_a_slow_put_refuses_the_file(doors: Doors, to_tag: str) -> None:
+    key = f"ns/t/data/{uuid.uuid4().hex}.parquet"
+    url = doors.client("s3", "everything").generate_presigned_url(
+        "put_object", Params={"Bucket": "lake", "Key": key}
+    )
+    target = url.removeprefix(doors.place.url)
+    connection = http.client.HTTPConnection(doors.host, doors.port, timeout=20)
+    with contextlib.closing(connection):
+        connection.putrequest("PUT", target)
+        connection.putheader("Content-Length", "2")
+        connection.endheaders(b"x")
+        time.sleep(0.1)
+        tagged = doors.client("s3tables").tag_resource(resourceArn=to_tag, tags=SECRET)
+        assert tagged["ResponseMetadata"]["HTTPStatusCode"] == 200
+        connection.send(b"y")
+        assert connection.getresponse().status == 403
 
 
 def _token(doors: Doors, user: str) -> str:

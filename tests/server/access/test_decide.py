@@ -201,7 +201,74 @@ def test_condition_values_come_from_connection_principal_demand_and_clock():
         "aws:currenttime": ("2025-11-21T16:00:00+00:00",),
         "aws:epochtime": ("1763740800",),
     }
-    assert decide.condition_values(model.anonymous(), READ) == {}
+    anonymous = decide.condition_values(model.anonymous(), READ)
+    assert anonymous == {"aws:principaltype": ("Anonymous",)}
+
+
+def test_a_deny_of_anonymous_callers_denies_them():
+    denial = resource_policy("Deny", Condition={"StringEquals": {"aws:PrincipalType": "Anonymous"}})
+    assert not decision(model.anonymous(), resource_policy("Allow"), denial).allow
+    assert decision(principal(ALLOW), denial).allow
+
+
+EQUAL = {"StringEquals": {"aws:ResourceTag/class": "open"}}
+UNEQUAL = {"StringNotEquals": {"aws:ResourceTag/class": "open"}}
+OWNER = {"StringEquals": {"aws:Username": "${aws:ResourceTag/class}"}}
+NO_OWNER = {"StringNotEquals": {"aws:Username": "${aws:ResourceTag/class}"}}
+BY_VARIABLE = "arn:aws:s3:::b/${aws:ResourceTag/class}"
+
+
+@pytest.mark.parametrize(
+    ("document", "tags", "allowed"),
+    [
+        # Each of the two values must be as an Allow wants it.
+        (says("Allow", Condition=EQUAL), {"Class": "secret", "class": "open"}, False),
+        (says("Allow", Condition=EQUAL), {"Class": "open", "class": "secret"}, False),
+        (says("Allow", Condition=EQUAL), {"Class": "open", "class": "open"}, True),
+        (says("Allow", Condition=UNEQUAL), {"Class": "secret", "class": "open"}, False),
+        (says("Allow", Condition=UNEQUAL), {"Class": "secret", "class": "shut"}, True),
+        (
+            says("Allow", Condition={"ForAnyValue:StringEquals": EQUAL["StringEquals"]}),
+            {"Class": "secret", "class": "open"},
+            False,
+        ),
+        (
+            says("Allow", Condition={"Null": {"aws:ResourceTag/class": "false"}}),
+            {"Class": "secret", "class": "open"},
+            True,
+        ),
+        # One of them is enough for a Deny.
+        (says("Deny", Condition=EQUAL), {"Class": "secret", "class": "open"}, False),
+        (says("Deny", Condition=EQUAL), {"Class": "open", "class": "secret"}, False),
+        (says("Deny", Condition=EQUAL), {"Class": "secret", "class": "shut"}, True),
+        (says("Deny", Condition=UNEQUAL), {"Class": "secret", "class": "open"}, False),
+        (says("Deny", Condition=UNEQUAL), {"Class": "open", "class": "open"}, True),
+        # A variable has one value or fails.
+        (says("Allow", Condition=OWNER), {"Class": "alice", "class": "bob"}, False),
+        (says("Allow", Condition=OWNER), {"Class": "alice", "class": "alice"}, True),
+        (says("Allow", Condition=NO_OWNER), {"Class": "alice", "class": "bob"}, False),
+        (says("Deny", Condition=OWNER), {"Class": "alice", "class": "bob"}, False),
+        (says("Deny", Condition=NO_OWNER), {"Class": "alice", "class": "bob"}, False),
+        (says("Allow", resource=BY_VARIABLE), {"Class": "k", "class": "x"}, False),
+        (says("Allow", resource=BY_VARIABLE), {"Class": "k"}, True),
+        (says("Deny", resource=BY_VARIABLE), {"Class": "k", "class": "x"}, False),
+        (says("Deny", resource=BY_VARIABLE), {"Class": "x"}, True),
+    ],
+)
+def test_of_tags_whose_keys_differ_in_case_none_hides_another(document, tags, allowed):
+    base = [] if document["Effect"] == "Allow" else [ALLOW]
+    who = principal(document, *base)
+    for ordered in (tags, dict(reversed(tags.items()))):
+        keys = decide.tag_keys(("aws:ResourceTag/",), ordered)
+        assert decide.authorise(who, READ, tags=keys).allow is allowed
+
+
+def test_of_tags_of_a_caller_whose_keys_differ_in_case_none_hides_another():
+    red = {"StringEquals": {"aws:PrincipalTag/team": "red"}}
+    tags = {"Team": "red", "team": "blue"}
+    assert not decision(principal(says("Allow", Condition=red), tags=tags)).allow
+    assert not decision(principal(ALLOW, says("Deny", Condition=red), tags=tags)).allow
+    assert decision(principal(says("Allow", Condition=red), tags={"TEAM": "red"})).allow
 
 
 def test_a_request_cannot_set_condition_keys_of_the_principal():

@@ -697,6 +697,66 @@ def test_tags_are_listed_in_pages_and_are_text_that_xml_can_have(iam: Any, name:
     assert aws.refusal(iam.tag_user, UserName=name, Tags=control) == (400, "ValidationError")
 
 
+@pytest.mark.parametrize("identity", ["user", "role"])
+def test_tags_of_users_and_roles_have_keys_without_case(iam: Any, name: str, identity: str) -> None:
+    if identity == "role":
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusting(f"{HERE}:root"))
+    of = {"UserName" if identity == "user" else "RoleName": name}
+    tag, untag = getattr(iam, f"tag_{identity}"), getattr(iam, f"untag_{identity}")
+    both = [{"Key": "Stage", "Value": "live"}, {"Key": "stage", "Value": "test"}]
+    assert aws.refusal(tag, **of, Tags=both) == (400, "InvalidInput")
+    for each in both:
+        tag(**of, Tags=[each])
+        assert getattr(iam, f"list_{identity}_tags")(**of)["Tags"] == [each]
+    untag(**of, TagKeys=["STAGE"])
+    assert getattr(iam, f"list_{identity}_tags")(**of)["Tags"] == []
+    create = {**of, f"{identity.title()}Name": f"{name}-new", "Tags": both}
+    if identity == "role":
+        create["AssumeRolePolicyDocument"] = trusting(f"{HERE}:root")
+        iam.delete_role(RoleName=name)
+    assert aws.refusal(getattr(iam, f"create_{identity}"), **create) == (400, "InvalidInput")
+
+
+def test_tags_of_policies_and_providers_have_keys_with_case(
+    server: aws.Server, iam: Any, name: str
+) -> None:
+    both = [{"Key": "Class", "Value": "secret"}, {"Key": "class", "Value": "open"}]
+    url = "https://idp.example:8443/realm"
+    policy = iam.create_policy(PolicyName=name, PolicyDocument=DOCUMENT, Tags=both)["Policy"]["Arn"]
+    created = iam.create_open_id_connect_provider(Url=url, ClientIDList=["c"], Tags=both)
+    provider = created["OpenIDConnectProviderArn"]
+    assert provider == f"{HERE}:oidc-provider/idp.example:8443/realm"
+    keys = aws.Keys.of(iam.create_access_key(UserName=name))
+    mine = server.client("iam", keys)
+    allowed = {"Effect": "Allow", "Action": "iam:*", "Resource": "*"}
+    for value, effect, is_refused in (
+        ("secret", "Deny", True),
+        ("open", "Deny", True),
+        ("shut", "Deny", False),
+        ("open", "Allow", True),
+    ):
+        condition = {"StringEquals": {"aws:ResourceTag/class": value}}
+        tested = {**allowed, "Effect": effect, "Condition": condition}
+        statements = [tested, *([allowed] if effect == "Deny" else [])]
+        iam.put_user_policy(
+            UserName=name,
+            PolicyName="own",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": statements}),
+        )
+        for call, members in (
+            ("policy_tags", {"PolicyArn": policy}),
+            ("open_id_connect_provider_tags", {"OpenIDConnectProviderArn": provider}),
+        ):
+            listing = getattr(mine, f"list_{call}")
+            if is_refused:
+                assert aws.refusal(listing, **members) == (403, "AccessDenied"), (value, call)
+                continue
+            first = listing(**members, MaxItems=1)
+            rest = listing(**members, Marker=first["Marker"])
+            assert [*first["Tags"], *rest["Tags"]] == both
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
+
+
 def test_a_managed_policy_has_tags_which_are_added_replaced_and_removed(iam: Any) -> None:
     old, new = ({"Key": "Team", "Value": value} for value in ("data", "lake"))
     more = {"Key": "cost", "Value": "1"}

@@ -417,6 +417,28 @@ def test_a_policy_that_locks_its_writer_out_must_be_confirmed(
     kit.client(place).delete_bucket_policy(Bucket=bucket)
 
 
+@pytest.mark.parametrize(("operator", "locks_out"), [("Not", False), ("", True)])
+def test_a_policy_that_locks_its_writer_out_of_this_region_must_be_confirmed(
+    place: kit.ObjectStore, owner: Any, bucket: str, operator: str, locks_out: bool
+) -> None:
+    text = policy(
+        bucket,
+        Effect="Deny",
+        Action="s3:*",
+        Resource=f"arn:aws:s3:::{bucket}",
+        Condition={
+            f"String{operator}Equals": {"aws:RequestedRegion": kit.REGION},
+            "DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"},
+        },
+    )
+    if locks_out:
+        refused = refusal(owner.put_bucket_policy, Bucket=bucket, Policy=text)
+        assert refused == (403, "AccessDenied")
+    else:
+        owner.put_bucket_policy(Bucket=bucket, Policy=text)
+        owner.delete_bucket_policy(Bucket=bucket)
+
+
 BLOCK = {
     "BlockPublicAcls": True,
     "IgnorePublicAcls": False,
