@@ -190,7 +190,8 @@ OURS = {
     kit_errors.MalformedXML, kit_errors.FaceNotServed, kit_errors.NoSuchRoute,
     kit_errors.MethodNotAllowed, access_errors.AccessError, access_errors.MalformedPolicy,
     access_errors.MalformedARN, access_errors.NoSuchAccessKey, access_errors.WrongPassword,
-    access_errors.InvalidJWT, access_errors.ExpiredJWT, access_errors.CorruptKeys,
+    access_errors.InvalidJWT, access_errors.ExpiredJWT, access_errors.InvalidPAT,
+    access_errors.ExpiredPAT, access_errors.CorruptKeys,
     aws_errors.AwsError, errors.S3TablesError,
 }  # fmt: skip
 
