@@ -33,6 +33,7 @@ from sql import (
     defaults,
     engine,
     errors,
+    filecolumns,
     ipc,
     limits,
     marks,
@@ -705,7 +706,7 @@ def _changes_relation(plan: _Plan, folder: Path, zone: str) -> engine.Relation:
     zoned = plan.table.zoned
     for field in plan.changed:
         is_zoned = field["id"] in zoned
-        read = zoned_kernels.PACKED if is_zoned else tabletypes.engine_type(field["type"], zone)
+        read = zoned_kernels.PACKED if is_zoned else filecolumns.nested_type(field["type"], zone)
         fields.append(pa.field(f"value {field['id']}", read))
     schema = ipc.encode_schema(pa.schema(fields))
     return engine.Relation(
@@ -848,7 +849,7 @@ def _new_value(
 ) -> str:
     """Return a field's value after the change: by the row's clause, or as it was."""
     own = f'"t"."own {field["id"]}"'
-    is_assignable = tabletypes.is_computable(field["type"]) and field["type"] != "uuid"
+    is_assignable = tabletypes.is_assignable(field["type"])
     by_value: dict[str, list[int]] = {}
     for number, clause in enumerate(plan.statement.clauses):
         values = plan.assigned[number]

@@ -249,6 +249,9 @@ class Loading:
         written, fields = await threads.for_columns(
             width, writes.fields_for, loaded, statement.columns
         )
+        for column in fields:
+            if isinstance(column["type"], dict):
+                raise errors.unsupported(f"COPY into column {column['name']} of a nested type")
         transform = None
         location = statement.location
         clause, pattern = statement.file_format, statement.pattern

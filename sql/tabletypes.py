@@ -11,7 +11,7 @@ import datetime
 import decimal
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -214,9 +214,51 @@ def iceberg_type(column_type: sqltypes.SqlType) -> str:
     raise errors.unsupported(f"a column of type {sqltypes.shown(column_type)}")
 
 
+def stored_form(column_type: sqltypes.SqlType, new_id: Callable[[], int]) -> Any:
+    """Return the Iceberg type of a column that may be structured. new_id: of each field in it."""
+    structure = column_type.structure
+    if structure is None:
+        return iceberg_type(column_type)
+    ids = {name: new_id() for name, _ in structure.members}
+    forms = {name: stored_form(member, new_id) for name, member in structure.members}
+    if structure.word == "struct":
+        fields = [
+            {"id": field_id, "name": name, "required": False, "type": forms[name]}
+            for name, field_id in ids.items()
+        ]
+        return {"type": "struct", "fields": fields}
+    last = "element" if structure.word == "list" else "value"
+    form: dict[str, Any] = {"type": structure.word, f"{last}-required": False}
+    for name, field_id in ids.items():
+        form |= {f"{name}-id": field_id, name: forms[name]}
+    return form
+
+
+def is_assignable(iceberg_type: Any) -> bool:
+    """Say whether SQL writes values of an Iceberg type.
+
+    Of nested ones those alone whose parts may all be NULL, and lose nothing when they are written.
+    """
+    if not isinstance(iceberg_type, dict):
+        return iceberg_type != "uuid" and not unread(iceberg_type)
+    match iceberg_type["type"]:
+        case "struct":
+            fields = iceberg_type["fields"]
+            inner = [field["type"] for field in fields]
+            requires = any(field["required"] for field in fields)
+        case "list":
+            inner, requires = [iceberg_type["element"]], iceberg_type["element-required"]
+        case _:
+            inner = [iceberg_type["key"], iceberg_type["value"]]
+            requires = iceberg_type["value-required"]
+    return not requires and all(
+        is_assignable(each) and datatypes.name_of(each) not in ("float", "fixed") for each in inner
+    )
+
+
 def declared_text(column_type: sqltypes.SqlType) -> str | None:
     """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
-    if column_type.name in ("null", "interval"):
+    if column_type.name in ("null", "interval") or column_type.structure is not None:
         return None
     if column_type.name == "timestamp_tz":
         return ZONED

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -566,6 +567,8 @@ def default_text(field: Mapping[str, Any], zoned: Collection[int]) -> str:
     """
     from_default = field.get("write-default")
     iceberg_type, is_zoned = field["type"], field["id"] in zoned
+    if from_default is None and isinstance(iceberg_type, dict):
+        return "NULL"
     if from_default is None:
         declared = tabletypes.ZONED if is_zoned else None
         return emit.text(code.exactly(code.NULL, tabletypes.sql_type(iceberg_type, declared)))
@@ -626,8 +629,8 @@ def _check_assignable(fields: Sequence[Mapping[str, Any]], statement: str) -> No
     for field in fields:
         if type_name := tabletypes.unread(field["type"]):
             raise errors.unread_column(names.shown(field["name"]), type_name)
-        if not tabletypes.is_computable(field["type"]) or field["type"] == "uuid":
-            raise errors.unsupported(f"{statement} column {field['name']} of a nested type or UUID")
+        if not tabletypes.is_assignable(field["type"]):
+            raise errors.unsupported(f"{statement} column {field['name']} of this type")
 
 
 def _duplicate_column(name: str) -> errors.SqlError:
@@ -669,6 +672,7 @@ def new_table(
     """
     taken: set[str] = set()
     fields, declared = [], {}
+    inner_ids = itertools.count(first_id + len(columns))
     defaults: dict[int, column_defaults.Default] = {}
     for number, column in enumerate(columns, start=first_id):
         if column.name.upper() in taken:
@@ -678,7 +682,7 @@ def new_table(
             "id": number,
             "name": column.name,
             "required": column.required,
-            "type": tabletypes.iceberg_type(column.type),
+            "type": tabletypes.stored_form(column.type, inner_ids.__next__),
         }
         if statement.is_iceberg and column.type.name == "timestamp_tz":
             raise errors.unsupported("a column of type TIMESTAMP_TZ in an ICEBERG table")

@@ -656,7 +656,7 @@ class Binder:
             rel = self._row_queries(cells_of_rows, sql_types, column_names)
         else:
             # The first row fixes the engine's types; the others are coerced to it.
-            first = tuple(map(code.exactly, cells_of_rows[0], sql_types))
+            first = tuple(map(_exactly, cells_of_rows[0], sql_types))
             values = relations.Values(
                 rows=(first, *cells_of_rows[1:]), alias=self.alias("VALUES"), columns=column_names
             )
@@ -674,12 +674,17 @@ class Binder:
             raise errors.unsupported(f"more than {limits.TERMS_MAX} rows of VALUES with queries")
         queries: list[relations.Rel] = []
         for row in rows:
-            values = map(code.exactly, row, sql_types)
+            values = map(_exactly, row, sql_types)
             items = relations.items(zip(column_names, values, strict=True))
             query = relations.Project(source=relations.OneRow(), items=items)
             queries.append(sharing.bound_once(query, self.alias))
         self.volatile_parts += any(cell.is_volatile for row in rows for cell in row)
         return queries[0] if len(queries) == 1 else relations.set_operation("UNION ALL", queries)
+
+
+def _exactly(value: Expr, sql_type: sqltypes.SqlType) -> code.Part:
+    """Return a cell of VALUES in the engine's type; a structured one is NULL or has it already."""
+    return value if sql_type.is_nested else code.exactly(value, sql_type)
 
 
 def _wants_query(cell: Expr) -> bool:

@@ -68,6 +68,8 @@ def cast(
         if target.name not in ("variant", source.name):
             raise _no_cast(source, target)
         return exprs.retyped(to_variant(operand), target)
+    if source.is_nested and target.is_nested and not sqltypes.same_in_engine(source, target):
+        raise _no_cast(source, target)
     rewrite = CASTS.get((source.name, target.name))
     if rewrite is None or source.is_nested != target.is_nested:
         raise _no_cast(source, target)

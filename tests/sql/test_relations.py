@@ -1105,6 +1105,53 @@ def test_keys_that_a_structured_object_does_not_have_are_errors_of_the_text(
     local_sql.run_local(tmp_path, work)
 
 
+def test_structured_values_are_copied_to_columns_of_their_structure(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        await local.run("create table u as select id, s, l, m, n, s:in as i from t")
+        columns = "select id, s, l, m, n from {} order by id"
+        rows = await local.rows(columns.format("t"))
+        assert await local.rows(columns.format("u")) == rows
+        await local.run("insert into u (id, l, m, n) select id + 10, l, m, n from t where id = 1")
+        await local.run("insert into u (id, s) select 20, s from u where id = 4")
+        await local.run("insert into u values (21, null, null, default, null, null)")
+        await local.run("update u set i = b.i from u as b where u.id = 20 and b.id = 1")
+        assert await local.rows(
+            "select id, s:x, s:in.d, l[0]:tags[0], m['k']:v, n[-1], i:d from u where id > 3"
+            " order by 1"
+        ) == [
+            (4, -8, -SMALL, None, None, None, -SMALL),
+            (11, None, None, "b", 3, "minus", None),
+            (20, -8, -SMALL, None, None, None, SMALL),
+            (21, None, None, None, None, None, None),
+        ]
+        await local.run(
+            "merge into u using (select 30 as id, s, l from t where t.id = 1 union all"
+            " select 20, null, l from t where t.id = 1) as b on u.id = b.id"
+            " when matched then update set l = b.l"
+            " when not matched then insert (id, s, l) values (b.id, b.s, b.l)"
+        )
+        assert await local.rows(
+            "select id, s:x, l[0]:a, map_size(m) from u where id in (20, 30) order by id"
+        ) == [(20, -8, 1.5, None), (30, 7, 1.5, None)]
+        await local.run("update u set s = default, m = null where id = 30")
+        assert await local.rows("select s, m, l[0]:a from u where id = 30") == [(None, None, 1.5)]
+        await local.run("create view w as select id, s:x as x, l from u")
+        assert await local.rows("select x, l[0]:a from w where id = 1") == [(7, 1.5)]
+        await local.run("create table other as select s:in as s from t")
+        refused = {
+            "insert into u (id, s) select 1, s from other": "001065",
+            "insert into u (id, s) select 1, object_construct('x', 1)": "001065",
+            "insert into t (id, s) select 1, s from t": "000002",
+        }
+        for text, number in refused.items():
+            with pytest.raises(errors.SqlError) as caught:
+                await local.run(text)
+            assert caught.value.code == number, text
+
+    local_sql.run_local(tmp_path, work)
+
+
 LISTS: dict[str, Any] = {
     "list": lambda element: pa.list_(element(pa.string())),
     "large_list": lambda element: pa.large_list(element(pa.string())),
