@@ -9,6 +9,8 @@ the response) finds the object and returns it.
 from __future__ import annotations
 
 import base64
+import contextlib
+import functools
 import itertools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -193,24 +195,57 @@ class Uploads:
     ) -> PartInfo:
         """Make a stored body, or byte_range of it, a part. Its bytes are read.
 
-        They are copied if they lie in more than COPIED_SEGMENTS_MAX segments. Raises NoSuchBucket,
-        NoSuchUpload, InvalidPart (number), SourceGone, BodyDamaged, DiskFull, ExpectationFailed.
+        They are copied if they lie in more than COPIED_SEGMENTS_MAX segments, or if the source was
+        overwritten or removed since it was found. Raises NoSuchBucket, NoSuchUpload, InvalidPart
+        (number), SourceGone if that was so long ago that the bytes are freed, BodyDamaged,
+        DiskFull, ExpectationFailed.
         """
         _check_number(part_number)
+        segments = source.body.segments
+        if byte_range is not None:
+            segments = bodies.cut(segments, byte_range)
+        copy = functools.partial(
+            self._copy_part, bucket, key, upload_id, part_number, source, byte_range, expects
+        )
+        with self._blobs.hold(source.body):
+            try:
+                if len(segments) <= COPIED_SEGMENTS_MAX:
+                    with contextlib.suppress(errors.SourceGone):
+                        return await copy(shared=segments)
+                return await copy(shared=None)
+            except errors.BodyMissing:
+                self._check_source(source)
+                raise
+
+    def _check_source(self, source: ObjectInfo) -> None:
+        """Raise SourceGone unless the source of a copy is still there."""
+        with self._index.view() as view:
+            lookups.check_source(view, source)
+
+    async def _copy_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        part_number: int,
+        source: ObjectInfo,
+        byte_range: ByteRange | None,
+        expects: tuple[Expect, ...],
+        *,
+        shared: tuple[Segment, ...] | None,
+    ) -> PartInfo:
+        """Do what `copy_part` does. shared: what the part shares with the source, which must still
+        be there; None if its bytes are stored again."""
         upload = self.get(bucket, key, upload_id)
         algorithm = upload.checksum_algorithm
         wanted = frozenset({checksums.MD5, *(() if algorithm is None else (algorithm,))})
         naming: tuple[Write, ...] = ()
-        segments = source.body.segments
-        if byte_range is not None:
-            segments = bodies.cut(segments, byte_range)
-        shared, copied = segments, None
-        with self._blobs.hold(source.body):
-            if len(segments) > COPIED_SEGMENTS_MAX:
-                copied = await self._blobs.store_again(source.body, byte_range, digests=wanted)
-                digests, shared = copied.digests, ()
-            else:
-                digests = await self._blobs.digest(source.body, byte_range, wanted)
+        segments, copied = shared or (), None
+        if shared is None:
+            copied = await self._blobs.store_again(source.body, byte_range, digests=wanted)
+            digests = copied.digests
+        else:
+            digests = await self._blobs.digest(source.body, byte_range, wanted)
         now_ms = self._now_ms()
         try:
             if byte_range is None:
@@ -230,8 +265,11 @@ class Uploads:
             )
 
             def derive(reading: Reading) -> Sequence[Write]:
-                lookups.check_source(reading, source)
-                part = _plan_part(reading, bucket, key, upload_id, part_number, record, shared)
+                if shared is not None:
+                    lookups.check_source(reading, source)
+                part = _plan_part(
+                    reading, bucket, key, upload_id, part_number, record, shared or ()
+                )
                 return (*naming, *part)
 
             await self._index.commit(Batch(expects=expects, derive=(derive,)))

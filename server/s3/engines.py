@@ -168,6 +168,24 @@ async def settle(
     raise AssertionError("the last attempt returns or raises")
 
 
+async def from_source(
+    services: S3Services, call: calls.Call, copy: Callable[[], Awaitable[Result]]
+) -> Result:
+    """Await copy, which copies the source that a call names, and return its result.
+
+    If copy raises SourceGone, because the source was overwritten or removed meanwhile, the call is
+    judged again and copy begins anew, with the source of then.
+    """
+    for _ in range(1, ATTEMPTS_MAX):
+        try:
+            return await copy()
+        except storage_errors.SourceGone:
+            source: fields.CopySource = call.value.source
+            call.context.forget(source.bucket, source.key)
+            authorise(services, call)
+    return await copy()
+
+
 def authorise(services: S3Services, call: calls.Call) -> None:
     """Raise AccessDenied unless the call is allowed with the current Rulings of its keys."""
     for demand in call.operation.demands(services, call):

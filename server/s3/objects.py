@@ -7,7 +7,7 @@ Bodies are sent as slices of files and received directly into storage.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -177,7 +177,29 @@ async def store(
 
     sent: the client's checksum.
     """
-    operation: operations.PutObject = call.value
+
+    def attributes_of(acl: model.AccessControlList | None) -> model.ObjectAttributes:
+        return _attributes_of(call, sent, acl)
+
+    def judge() -> None:
+        engines.authorise(services, call)
+
+    return await _store(services, call, received, attributes_of, judge)
+
+
+async def _store(
+    services: engines.S3Services,
+    call: calls.Call,
+    received: model.Received,
+    attributes_of: Callable[[model.AccessControlList | None], model.ObjectAttributes],
+    authorise: Callable[[], None],
+) -> model.ObjectInfo:
+    """Put a received body where a PutObject or a CopyObject puts it; on an error discard it.
+
+    attributes_of: returns the attributes of the object with its access control list. authorise:
+    raises unless the caller may still write.
+    """
+    operation: operations.PutObject | operations.CopyObject = call.value
     bucket, key = operation.bucket, operation.key
 
     async def put(ruling: guard.Ruling) -> model.ObjectInfo:
@@ -192,14 +214,14 @@ async def store(
             engines.bucket_of(ruling, bucket),
             key,
             received,
-            attributes=_attributes_of(call, sent, acl),
+            attributes=attributes_of(acl),
             precondition=engines.guarded(operation.conditions, ruling),
             expects=ruling.expects,
         )
 
     async def judge() -> None:
         try:
-            engines.authorise(services, call)
+            authorise()
             engines.check_writable(call, bucket, key, received.size_bytes)
         except BaseException:
             await services.blobs.discard(received)
@@ -238,14 +260,14 @@ def _answer_put(
 
 
 async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    return await engines.from_source(services, call, lambda: _copy_object(services, call))
+
+
+async def _copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CopyObject = call.value
     source = find_source(services, operation.source, call)
     bucket, key = operation.bucket, operation.key
-    if source.size_bytes > COPY_SOURCE_BYTES_MAX:
-        raise errors.InvalidRequest(
-            "The specified copy source is larger than the maximum allowable size for a copy "
-            f"source: {COPY_SOURCE_BYTES_MAX}"
-        )
+    check_copied_size(source.size_bytes)
     if (
         (source.bucket, source.key) == (bucket, key)
         and operation.source.version_id is None
@@ -279,15 +301,23 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
             expects=ruling.expects,
         )
 
-    async def judge() -> None:
+    def authorise() -> None:
         engines.authorise(services, call)
         _check_tags_copied(services, call, source)
+
+    async def judge() -> None:
+        authorise()
         engines.check_writable(call, bucket, key, source.size_bytes)
         await engines.check_content(
             services, engines.ruling(call, bucket, key), source.body, source.size_bytes
         )
 
-    info = await engines.settle(call, bucket, key, copy, judge=judge)
+    try:
+        info = await engines.settle(call, bucket, key, copy, judge=judge)
+    except storage_errors.SourceGone:
+        if (source.bucket, source.key) == (bucket, key):
+            raise  # begin anew, or the earlier bytes would replace the later ones
+        info = await _copy_bytes(services, call, source, attributes, authorise)
     body = wire.copy_result(
         "CopyObjectResult",
         etag=info.etag,
@@ -297,6 +327,36 @@ async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     versions = (*source_version(call, source), *wire.written_version(info))
     further = engines.headers_of_write(services, call, info)
     return asgi.Response(200, (*wire.XML_HEADERS, *versions, *further), body)
+
+
+async def _copy_bytes(
+    services: engines.S3Services,
+    call: calls.Call,
+    source: model.ObjectInfo,
+    attributes: model.ObjectAttributes,
+    authorise: Callable[[], None],
+) -> model.ObjectInfo:
+    """Copy a source that was overwritten or removed since it was found, by storing its bytes again.
+
+    attributes: of the copy. Raises SourceGone if the bytes are freed already.
+    """
+    with services.blobs.hold(source.body):
+        try:
+            received = await services.blobs.store_again(source.body, None, digests=frozenset())
+        except storage_errors.BodyMissing:
+            raise storage_errors.SourceGone(
+                f"{source.key!r} was overwritten or removed before it was copied", key=source.key
+            ) from None
+    try:
+        checksums.check_stored(received.digests, source.crc64nvme, source.key)
+    except storage_errors.BodyDamaged:
+        await services.blobs.discard(received)
+        raise
+
+    def attributes_of(acl: model.AccessControlList | None) -> model.ObjectAttributes:
+        return msgspec.structs.replace(attributes, acl=acl)
+
+    return await _store(services, call, received, attributes_of, authorise)
 
 
 def _check_tags_copied(
@@ -456,6 +516,15 @@ def find_source(
         source.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
     )
     return info
+
+
+def check_copied_size(size_bytes: int) -> None:
+    """Raise InvalidRequest for a copy of more bytes than one object or part is uploaded with."""
+    if size_bytes > COPY_SOURCE_BYTES_MAX:
+        raise errors.InvalidRequest(
+            "The specified copy source is larger than the maximum allowable size for a copy "
+            f"source: {COPY_SOURCE_BYTES_MAX}"
+        )
 
 
 def source_version(call: calls.Call, source: model.ObjectInfo) -> asgi.ResponseHeaders:

@@ -132,10 +132,17 @@ async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Re
 
 
 async def upload_part_copy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    return await engines.from_source(services, call, lambda: _upload_part_copy(services, call))
+
+
+async def _upload_part_copy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.UploadPartCopy = call.value
     services.uploads.get(operation.bucket, operation.key, operation.upload_id)
     source = objects.find_source(services, operation.source, call)
     byte_range = _copied_range(operation, source)
+    objects.check_copied_size(
+        source.size_bytes if byte_range is None else byte_range.stop - byte_range.start
+    )
 
     async def copy(ruling: guard.Ruling) -> model.PartInfo:
         return await services.uploads.copy_part(

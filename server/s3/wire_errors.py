@@ -357,7 +357,9 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     ),
     storage_errors.NotModified: S3WireError(status=304, code="NotModified"),
     storage_errors.SourceGone: S3WireError(
-        status=404, code="NoSuchKey", message="The specified key does not exist."
+        status=409,
+        code="OperationAborted",
+        message="The source was replaced again and again while it was copied. Please try again.",
     ),
     storage_errors.CommitUnknown: _INTERNAL,
     storage_errors.CommitRefused: _INTERNAL,

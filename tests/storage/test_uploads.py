@@ -438,15 +438,22 @@ def test_a_part_whose_expectation_fails_is_not_stored_and_its_body_is_kept(
     assert part.size_bytes == 4
 
 
-def test_copy_part_of_what_was_overwritten_meanwhile_is_refused(
-    storage: Storage, uploads: Uploads
+@pytest.mark.parametrize("data", [FULL, b"small"])
+def test_copy_part_of_what_was_overwritten_meanwhile_has_its_bytes_until_they_are_freed(
+    storage: Storage, uploads: Uploads, data: bytes
 ) -> None:
-    source = run(folders.put(storage, "source", FULL))
+    source = run(folders.put(storage, "source", data))
     upload = create(uploads)
     run(folders.put(storage, "source", b"new"))
+    part = run(uploads.copy_part("raw", "k", upload.upload_id, 1, source))
+    assert (part.etag, part.size_bytes) == (source.etag, len(data))
+    sweep(storage)
+    complete(uploads, upload, [part])
+    assert folders.get(storage, "k") == data
+    upload = create(uploads, "other")
     with pytest.raises(errors.SourceGone):
-        run(uploads.copy_part("raw", "k", upload.upload_id, 1, source))
-    assert uploads.list_parts("raw", "k", upload.upload_id).parts == ()
+        run(uploads.copy_part("raw", "other", upload.upload_id, 1, source))
+    assert uploads.list_parts("raw", "other", upload.upload_id).parts == ()
 
 
 def test_abort_frees_everything(storage: Storage, uploads: Uploads, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import concurrent.futures
 import hashlib
@@ -9,6 +10,7 @@ import http.client
 import socket
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -543,6 +545,78 @@ def test_copy_object_computes_the_checksum_it_is_asked_for(s3: Any, bucket: str)
     )
     assert copied["CopyObjectResult"]["ChecksumSHA256"] == DIGESTS["sha256"]
     assert copied["CopyObjectResult"]["ChecksumType"] == "FULL_OBJECT"
+
+
+def overtaken(
+    store: kit.ObjectStore, monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], Any]
+) -> None:
+    """Let changes happen after a copy has found its source, one before each attempt at it."""
+    copy, left = store.storage.objects.copy, list(changes)
+
+    async def late(*arguments: Any, **named: Any) -> Any:
+        if left:
+            await asyncio.to_thread(left.pop(0))
+        return await copy(*arguments, **named)
+
+    monkeypatch.setattr(store.storage.objects, "copy", late)
+
+
+@pytest.mark.parametrize("change", ["put", "delete"])
+@pytest.mark.parametrize("body", [b"", b"small", BODY * 10])
+def test_a_copy_whose_source_is_replaced_meanwhile_has_the_bytes_that_it_found(
+    store: kit.ObjectStore,
+    s3: Any,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    body: bytes,
+    change: str,
+) -> None:
+    """A key that always exists is never "not found"."""
+    put = s3.put_object(Bucket=bucket, Key="a", Body=body, Metadata={"m": "1"}, Tagging="t=1")
+
+    def replace() -> None:
+        if change == "delete":
+            s3.delete_object(Bucket=bucket, Key="a")
+        else:
+            s3.put_object(Bucket=bucket, Key="a", Body=b"later")
+
+    overtaken(store, monkeypatch, replace)
+    copied = s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")
+    assert copied["CopyObjectResult"]["ETag"] == put["ETag"]
+    copy = s3.get_object(Bucket=bucket, Key="b", ChecksumMode="ENABLED")
+    assert (copy["Body"].read(), copy["ETag"], copy["Metadata"]) == (body, put["ETag"], {"m": "1"})
+    assert copy["ChecksumCRC32"] == put["ChecksumCRC32"]
+    assert s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"] == [{"Key": "t", "Value": "1"}]
+
+
+def test_a_copy_onto_itself_never_brings_back_earlier_bytes(
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = {"Bucket": bucket, "Key": "a"}
+    s3.put_object(**named, Body=b"first")
+    overtaken(store, monkeypatch, *2 * [lambda: s3.put_object(**named, Body=b"later")])
+    replacing = {"MetadataDirective": "REPLACE", "Metadata": {"n": "2"}}
+    s3.copy_object(**named, CopySource=f"{bucket}/a", **replacing)
+    assert s3.get_object(**named)["Body"].read() == b"later"
+    assert s3.head_object(**named)["Metadata"] == {"n": "2"}
+    overtaken(store, monkeypatch, lambda: s3.delete_object(**named))
+    with pytest.raises(botocore.exceptions.ClientError, match="NoSuchKey"):
+        s3.copy_object(**named, CopySource=f"{bucket}/a", **replacing)
+
+
+def test_a_copy_begins_anew_where_the_bytes_that_it_found_are_freed(
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put_object(Bucket=bucket, Key="a", Body=b"first")
+
+    def replace() -> None:
+        s3.put_object(Bucket=bucket, Key="a", Body=b"later")
+        freeing = store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)
+        assert asyncio.run_coroutine_threadsafe(freeing, store.loop).result(20)
+
+    overtaken(store, monkeypatch, replace)
+    s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")
+    assert s3.get_object(Bucket=bucket, Key="b")["Body"].read() == b"later"
 
 
 def test_copy_object_of_an_absent_key_is_not_found(s3: Any, bucket: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import concurrent.futures
 import contextlib
@@ -17,7 +18,7 @@ import botocore.exceptions
 import pytest
 from awscrt import checksums as crt
 
-from server.s3 import uploads
+from server.s3 import objects, uploads
 from tests.kit import s3 as kit
 
 MIB = 1 << 20
@@ -312,6 +313,43 @@ def test_parts_are_copied_whole_and_by_range(s3: Any, bucket: str) -> None:
     complete(s3, bucket, upload, parts)
     s3.delete_object(Bucket=bucket, Key="source")
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == FIRST + FIRST[10:30]
+
+
+@pytest.mark.parametrize("change", ["put", "delete"])
+def test_a_part_whose_source_is_replaced_while_it_is_read_has_the_bytes_of_before(
+    store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    source = {"Bucket": bucket, "Key": "source"}
+    s3.put_object(**source, Body=FIRST)
+    digest = store.storage.blobs.digest
+
+    async def late(*arguments: Any, **named: Any) -> Any:
+        digests = await digest(*arguments, **named)
+        if change == "delete":
+            await asyncio.to_thread(s3.delete_object, **source)
+        else:
+            await asyncio.to_thread(s3.put_object, **source, Body=b"later")
+        return digests
+
+    monkeypatch.setattr(store.storage.blobs, "digest", late)
+    upload = begin(s3, bucket)
+    call = {"Bucket": bucket, "Key": "k", "UploadId": upload, "CopySource": f"{bucket}/source"}
+    etag = s3.upload_part_copy(PartNumber=1, **call)["CopyPartResult"]["ETag"]
+    complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": etag}])
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == FIRST
+
+
+def test_a_part_is_copied_from_at_most_as_much_as_one_upload_takes(
+    s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon S3 API, UploadPartCopy: 5 GiB, here ten bytes."""
+    monkeypatch.setattr(objects, "COPY_SOURCE_BYTES_MAX", 10)
+    s3.put_object(Bucket=bucket, Key="source", Body=b"0123456789a")
+    upload = begin(s3, bucket)
+    call = {"Bucket": bucket, "Key": "k", "UploadId": upload, "CopySource": f"{bucket}/source"}
+    too_large = (400, "InvalidRequest")
+    assert refusal(lambda: s3.upload_part_copy(PartNumber=1, **call)) == too_large
+    s3.upload_part_copy(PartNumber=1, CopySourceRange="bytes=1-10", **call)
 
 
 def test_a_copied_range_beyond_the_source_is_refused(s3: Any, bucket: str) -> None:
