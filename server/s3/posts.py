@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from server import asgi, calls, limits
@@ -93,8 +93,8 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     form = Form(request, form_operation.boundary)
     async with request.holding(limits.POST_FORM_BYTES_MAX):
         values = await form.read_fields()
-    if "key" in values:
-        values["key"] = values["key"].replace(FILENAME, form.filename)
+    # The policy's conditions are about the fields with the file's name in them.
+    values = _with_filename(values, form.filename)
     caller, form.policy = services.verifier.verify_post(
         request, {**values, "bucket": form_operation.bucket}
     )
@@ -117,6 +117,17 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     info = await objects.store(services, call, received, sent)
     further = engines.headers_of_write(services, call, info)
     return _answer(info, values, location=_location(request, info), further=further)
+
+
+def _with_filename(values: Mapping[str, str], filename: str) -> dict[str, str]:
+    """Return fields with the file's name in place of FILENAME. Raises FormTooLarge."""
+    size = sum(len(text) + text.count(FILENAME) * len(filename) for text in values.values())
+    if size > limits.POST_FORM_BYTES_MAX:
+        raise errors.FormTooLarge(
+            "Your POST request fields preceding the upload file were too large: with the file's "
+            f"name in them they have more than {limits.POST_FORM_BYTES_MAX} characters."
+        )
+    return {name: text.replace(FILENAME, filename) for name, text in values.items()}
 
 
 def _answer(

@@ -151,6 +151,42 @@ def test_a_redirect_to_no_web_address_is_left_out(
     assert post(store, bucket, fields).status_code == 204
 
 
+def test_every_field_may_name_the_file_and_is_held_against_the_policy_with_its_name(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    """Amazon S3 API, POST Object: the variable is recognised by all form fields."""
+    conditions = allowing(
+        bucket,
+        ["starts-with", "$x-amz-meta-original", "from "],
+        ["starts-with", "$success_action_redirect", "https://example.com/"],
+    )
+    fields = {
+        "key": "k",
+        "x-amz-meta-original": "from ${filename}",
+        "success_action_redirect": "https://example.com/${filename}",
+        **post_forms.signed(store, conditions),
+    }
+    answer = post(store, bucket, fields, filename="a.txt")
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("https://example.com/a.txt?bucket=")
+    assert s3.head_object(Bucket=bucket, Key="k")["Metadata"] == {"original": "from a.txt"}
+    conditions = allowing(bucket, {"x-amz-meta-original": "${filename}"})
+    fields = {"key": "other", "x-amz-meta-original": "${filename}"}
+    answer = post(store, bucket, {**fields, **post_forms.signed(store, conditions)})
+    assert (answer.status_code, code(answer)) == (403, "AccessDenied")
+    assert kit.call(store, "HEAD", f"/{bucket}/other").status == 404
+
+
+@pytest.mark.parametrize("field", ["key", "x-amz-meta-a"])
+def test_a_files_name_cannot_make_the_fields_larger_than_a_form_may_be(
+    store: kit.ObjectStore, bucket: str, field: str
+) -> None:
+    """Forty thousand characters in four thousand places would be 160 MB, before any proof."""
+    fields = {"key": "k", field: 4000 * "${filename}"}
+    answer = post(store, bucket, fields, filename=40_000 * "a")
+    assert (answer.status_code, code(answer)) == (400, "MaxPostPreDataLengthExceeded")
+
+
 def test_tags_and_stored_headers_come_from_fields(
     store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
