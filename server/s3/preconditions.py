@@ -7,6 +7,7 @@ list matches no ETag.
 
 from __future__ import annotations
 
+import datetime
 import email.utils
 from collections.abc import Iterable
 from typing import Final, Protocol
@@ -45,11 +46,17 @@ def parse_write(headers: HeaderView) -> model.Precondition:
 
 
 def parse_date(value: str | None) -> int | None:
-    """Return an HTTP date as Unix milliseconds, or None if it is malformed."""
+    """Return an HTTP date as Unix milliseconds, or None if it is malformed.
+
+    A date without a zone, such as that of C's asctime, is in UTC (RFC 9110, section 5.6.7).
+    """
     if value is None:
         return None
     try:
-        return int(email.utils.parsedate_to_datetime(value).timestamp()) * 1000
+        moment = email.utils.parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return int(moment.timestamp()) * 1000
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import time
 
 import pytest
 
@@ -71,6 +72,28 @@ def test_a_malformed_list_of_etags_is_refused_with_its_header(name: str, value: 
         with pytest.raises(errors.InvalidArgument) as raised:
             parse({header: value})
         assert raised.value.fields == {"ArgumentName": header, "ArgumentValue": value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        "Sunday, 06-Nov-94 08:49:37 GMT",
+        "Sun Nov  6 08:49:37 1994",
+        "Sun, 06 Nov 1994 08:49:37 -0000",
+    ],
+)
+def test_each_form_of_a_date_is_in_utc_wherever_the_server_is(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """RFC 9110, section 5.6.7."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert preconditions.parse_date(text) == 784_111_777_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("garbage", ["", "yesterday", "2023-99-99", "Tue, 99 Foo 2023", "\0"])
