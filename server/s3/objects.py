@@ -29,6 +29,8 @@ from storage import batch, byteranges, checksums, conditions, locks, model, puts
 from storage import errors as storage_errors
 
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
+CACHING = ("cache-control", "expires")
+"""Stored headers that an answer without the body has, too."""
 
 
 def reveal_absent_object(services: engines.S3Services, call: calls.Call) -> None:
@@ -549,7 +551,15 @@ def _read(
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
         )
-    conditions.check_read(read.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms)
+    try:
+        conditions.check_read(read.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms)
+    except storage_errors.NotModified as unmodified:
+        # What a cache may do with the copy that it has (RFC 9110, section 15.4.5).
+        stored = {**info.attributes.headers, **read.overrides}
+        caching = tuple((name, stored[name]) for name in CACHING if name in stored)
+        raise storage_errors.NotModified(
+            str(unmodified), **unmodified.fields, headers=caching
+        ) from None
     byte_range = None
     if read.byte_range is not None:
         byte_range = byteranges.parse(read.byte_range, info.size_bytes)

@@ -66,11 +66,14 @@ def find(error: Exception) -> tuple[S3WireError, str]:
 
 
 def _not_modified(error: storage_errors.NotModified) -> wire.Headers:
-    modified_at_ms = error.fields["modified_at_ms"]
+    """Return the headers of a 304. headers, among the error's fields: further ones."""
+    modified_at_ms, further = error.fields["modified_at_ms"], error.fields.get("headers", ())
     assert isinstance(modified_at_ms, int)
+    assert isinstance(further, tuple)
     return (
         ("etag", f'"{error.fields["etag"]}"'),
         ("last-modified", wire.format_date(modified_at_ms)),
+        *further,
     )
 
 

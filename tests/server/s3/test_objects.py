@@ -281,6 +281,24 @@ def test_a_conditional_read_is_judged_as_rfc_9110_says(
         assert get.element("Condition").startswith("If-")
 
 
+def test_an_answer_without_the_body_says_what_caches_may_do_with_it(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    """RFC 9110, section 15.4.5."""
+    kept = {"cache-control": "max-age=60", "expires": FUTURE}
+    other = {"content-language": "en", "x-amz-meta-a": "1"}
+    kit.call(store, "PUT", f"/{bucket}/k", {**kept, **other}, BODY)
+    answer = kit.call(store, "GET", f"/{bucket}/k", {"if-none-match": ETAG})
+    assert (answer.status, answer.body) == (304, b"")
+    assert {name: answer.headers.get(name) for name in (*kept, *other)} == {
+        **kept,
+        **dict.fromkeys(other),
+    }
+    target = f"/{bucket}/k?response-cache-control=no-store"
+    answer = kit.call(store, "GET", target, {"if-none-match": ETAG})
+    assert (answer.status, answer.headers["cache-control"]) == (304, "no-store")
+
+
 @pytest.mark.parametrize("name", DIGESTS)
 def test_a_checksum_header_is_verified_kept_and_shown_when_asked(
     store: kit.ObjectStore, bucket: str, name: str
