@@ -324,6 +324,7 @@ class Buckets:
         *,
         bucket_id: int,
         check: SettingsCheck | None = None,
+        transition_minimum: str = lifecycle.MINIMUM,
     ) -> BucketInfo:
         """Replace a bucket's lifecycle rules; an empty sequence removes them.
 
@@ -331,7 +332,9 @@ class Buckets:
         every write reads, has their digest. bucket_id, check: as for `change`. Raises NoSuchBucket.
         """
         row = lifecycle_key(bucket_id)
-        record = records.encode(records.LifecycleRecord(rules=tuple(rules)))
+        record = records.encode(
+            records.LifecycleRecord(rules=tuple(rules), transition_minimum=transition_minimum)
+        )
 
         def decide(reading: Reading) -> Decided[bytes]:
             before = lookups.find_bucket(reading, name)

@@ -34,6 +34,11 @@ of any other class come before the first. AWS does not move from the third to th
 MOVED_BYTES_MIN: Final = 128 * 1024
 """Smaller versions do not move unless the rule's filter names a size."""
 
+MINIMUM: Final = "all_storage_classes_128K"
+MINIMUMS: Final = frozenset({MINIMUM, "varies_by_storage_class"})
+"""S3's names for MOVED_BYTES_MIN. The second one differs for archives alone, to which no rule
+moves."""
+
 Written: TypeAlias = Literal["prefix", "filter", "and"]
 """The form in which a rule names what it applies to, so that it is shown as it was put."""
 

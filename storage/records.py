@@ -186,9 +186,13 @@ class ReleasedRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
 
 class LifecycleRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Store.LIFECYCLES: a bucket's lifecycle rules, in the order in which they were put."""
+    """Store.LIFECYCLES: a bucket's lifecycle rules, in the order in which they were put.
+
+    transition_minimum: S3's name for the least size of what transitions move.
+    """
 
     rules: tuple[lifecycle.LifecycleRule, ...]
+    transition_minimum: str = lifecycle.MINIMUM
 
 
 Record = TypeVar("Record", bound=msgspec.Struct)

@@ -101,20 +101,22 @@ async def get_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -
     if record is None:  # removed since the bucket was read
         raise _not_configured(bucket, lifecycle.SETTING)
 
-    def document() -> bytes:
-        return lifecycles.document(records.decode_lifecycle(record).rules)
+    def shown() -> tuple[bytes, str]:
+        decoded = records.decode_lifecycle(record)
+        return lifecycles.document(decoded.rules), decoded.transition_minimum
 
     is_small = len(record) <= RULES_HERE_BYTES_MAX
-    data = document() if is_small else await asyncio.to_thread(document)
-    headers = (*wire.XML_HEADERS, lifecycles.TRANSITION_MINIMUM)
-    return asgi.Response(200, headers, data)
+    data, minimum = shown() if is_small else await asyncio.to_thread(shown)
+    return asgi.Response(200, (*wire.XML_HEADERS, (fields.TRANSITION_MINIMUM, minimum)), data)
 
 
 async def put_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     """PutBucketLifecycleConfiguration."""
+    operation: operations.PutConfiguration = call.value
     data = await incoming.read_configuration(call, limit_bytes=limits.LIFECYCLE_BYTES_MAX)
-    await _set_lifecycle(services, call, await incoming.parsed(lifecycles.parse, data))
-    return asgi.Response(200, (lifecycles.TRANSITION_MINIMUM,))
+    rules = await incoming.parsed(lifecycles.parse, data)
+    await _set_lifecycle(services, call, rules, operation.transition_minimum)
+    return asgi.Response(200, ((fields.TRANSITION_MINIMUM, operation.transition_minimum),))
 
 
 async def delete_bucket_lifecycle(services: engines.S3Services, call: calls.Call) -> asgi.Response:
@@ -124,11 +126,18 @@ async def delete_bucket_lifecycle(services: engines.S3Services, call: calls.Call
 
 
 async def _set_lifecycle(
-    services: engines.S3Services, call: calls.Call, rules: Sequence[lifecycle.LifecycleRule]
+    services: engines.S3Services,
+    call: calls.Call,
+    rules: Sequence[lifecycle.LifecycleRule],
+    transition_minimum: str = lifecycle.MINIMUM,
 ) -> None:
     async def set_rules(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:
         await services.buckets.set_lifecycle(
-            bucket.name, rules, bucket_id=bucket.bucket_id, check=check
+            bucket.name,
+            rules,
+            bucket_id=bucket.bucket_id,
+            check=check,
+            transition_minimum=transition_minimum,
         )
 
     await change_judged(services, call, set_rules)

@@ -18,7 +18,7 @@ from typing import Literal
 
 from server.access import acls
 from server.s3 import errors, preconditions
-from storage import conditions, locks, model, names, versions
+from storage import conditions, lifecycle, locks, model, names, versions
 
 Directive = Literal["COPY", "REPLACE"]
 GranteeType = Literal["id", "group", "email"]
@@ -94,6 +94,9 @@ BUCKET_OBJECT_LOCK = "x-amz-bucket-object-lock-enabled"
 
 
 OWNERSHIP = "x-amz-object-ownership"
+
+
+TRANSITION_MINIMUM = "x-amz-transition-default-minimum-object-size"
 
 
 CANNED_ACL = "x-amz-acl"
@@ -196,8 +199,7 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-if-match-last-modified-time": frozenset(),
     "x-amz-if-match-size": frozenset(),
     "x-amz-mfa": frozenset(),
-    # No rule can make a transition, so that the default of AWS holds.
-    "x-amz-transition-default-minimum-object-size": frozenset({"all_storage_classes_128K"}),
+    TRANSITION_MINIMUM: lifecycle.MINIMUMS,
 }
 
 

@@ -18,11 +18,6 @@ from server import xmltext
 from server.s3 import errors, fields, wire
 from storage import keys, lifecycle
 
-TRANSITION_MINIMUM: Final = (
-    "x-amz-transition-default-minimum-object-size",
-    "all_storage_classes_128K",
-)
-"""The least size of what transitions move, when nothing else was put."""
 ID_CHARS_MAX: Final = 255
 DAYS_MAX: Final = 2**31 - 1
 BYTES_MAX: Final = 2**50

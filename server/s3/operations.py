@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from server.s3 import documents, errors, fields, forms, preconditions
-from storage import model, names
+from storage import lifecycle, model, names
 
 Query: TypeAlias = Mapping[str, str]
 """The query's parameters, decoded; the last value of a repeated name."""
@@ -53,12 +53,14 @@ class CreateBucket:
 class PutConfiguration:
     """Replace one configuration of a bucket; the body is the document.
 
-    gives_up_access: the policy may deny its writer the right to replace it.
+    gives_up_access: the policy may deny its writer the right to replace it. transition_minimum: of
+    lifecycle rules.
     """
 
     bucket: str
     integrity: fields.Integrity = fields.NO_INTEGRITY
     gives_up_access: bool = False
+    transition_minimum: str = lifecycle.MINIMUM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -497,6 +499,7 @@ def parse_put_configuration(
         bucket=bucket,
         integrity=fields.parse_integrity(headers),
         gives_up_access=confirmed.lower() == "true",
+        transition_minimum=headers.get(fields.TRANSITION_MINIMUM) or lifecycle.MINIMUM,
     )
 
 

@@ -110,7 +110,7 @@ GOLDEN: dict[str, tuple[msgspec.Struct, int, list[Any]]] = {
         ),
         0,
         [[["r", True, "and", "p", [["a", "b"]], 1, 2, 3, None, None, 4, 5, 6,
-           [["STANDARD_IA", 7, None]], [["GLACIER_IR", 8, 9]]]]],
+           [["STANDARD_IA", 7, None]], [["GLACIER_IR", 8, 9]]]], "all_storage_classes_128K"],
     ),
 }  # fmt: skip
 
@@ -137,9 +137,11 @@ def test_an_object_record_without_the_optional_fields_reads() -> None:
 
 
 def test_a_lifecycle_rule_without_transitions_reads() -> None:
-    (rules,) = GOLDEN["lifecycle"][2]
-    (rule,) = records.decode_lifecycle(written(0, [[rules[0][:13]]])).rules
+    rules, _ = GOLDEN["lifecycle"][2]
+    record = records.decode_lifecycle(written(0, [[rules[0][:13]]]))
+    (rule,) = record.rules
     assert (rule.abort_days, rule.transitions, rule.noncurrent_transitions) == (6, (), ())
+    assert record.transition_minimum == "all_storage_classes_128K"
 
 
 def test_attributes_without_part_checksums_or_an_acl_read() -> None:

@@ -340,14 +340,17 @@ def test_a_document_of_another_shape_is_malformed(
     assert b"<Code>MalformedXML</Code>" in answer.body
 
 
-def test_another_minimum_size_of_transitions_is_refused(s3: Any, bucket: str) -> None:
-    refused = refusal(
-        s3.put_bucket_lifecycle_configuration,
-        Bucket=bucket,
-        LifecycleConfiguration={"Rules": RULES[:1]},
-        TransitionDefaultMinimumObjectSize="varies_by_storage_class",
-    )
-    assert refused == (501, "NotImplemented")
+def test_the_minimum_size_of_transitions_is_one_of_two_names_and_shown(
+    s3: Any, bucket: str
+) -> None:
+    """Amazon S3 user guide: the names differ for Glacier Flexible Retrieval and Deep Archive."""
+    rules = {"Bucket": bucket, "LifecycleConfiguration": {"Rules": RULES[:1]}}
+    name = "TransitionDefaultMinimumObjectSize"
+    for minimum in ("varies_by_storage_class", "all_storage_classes_128K"):
+        assert s3.put_bucket_lifecycle_configuration(**rules, **{name: minimum})[name] == minimum
+        assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)[name] == minimum
+    other = {**rules, name: "all_storage_classes_64K"}
+    assert refusal(s3.put_bucket_lifecycle_configuration, **other) == (501, "NotImplemented")
 
 
 def test_a_table_bucket_has_no_lifecycle_rules(s3: Any) -> None:
