@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 import urllib.parse
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -166,6 +167,8 @@ _PRESIGNED_V2 = "AWSAccessKeyId"
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
+_TAG_MARKS = "_.:/=+-@"
+_PLAIN_TAG = re.compile(r"[A-Za-z0-9 _.:/=+@-]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 # Headers of features that Boathouse does not have, and their values that mean "not used".
@@ -737,11 +740,11 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
         raise errors.TooManyTags(f"{what} tags cannot be greater than {tags_max}")
     values: dict[str, str] = {}
     for name, value in tags:
-        if not name or len(name) > TAG_KEY_CHARS_MAX:
+        if not name or len(name) > TAG_KEY_CHARS_MAX or not _fits_tag(name):
             raise errors.InvalidTag("The TagKey you have provided is invalid", TagKey=name)
         if name.startswith(RESERVED_TAG_PREFIX):
             raise errors.InvalidTag("System tags cannot be added/updated by requester", TagKey=name)
-        if len(value) > TAG_VALUE_CHARS_MAX:
+        if len(value) > TAG_VALUE_CHARS_MAX or not _fits_tag(value):
             raise errors.InvalidTag(
                 "The TagValue you have provided is invalid", TagKey=name, TagValue=value
             )
@@ -749,6 +752,14 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
             raise errors.InvalidTag("Cannot provide multiple Tags with the same key", TagKey=name)
         values[name] = value
     return values
+
+
+def _fits_tag(text: str) -> bool:
+    """Return whether a tag's key or value has only characters that S3 allows there: letters,
+    numbers and separators of any script, and some marks."""
+    return _PLAIN_TAG.fullmatch(text) is not None or all(
+        char in _TAG_MARKS or unicodedata.category(char)[0] in "LNZ" for char in text
+    )
 
 
 def parse_version_id(query: Mapping[str, str]) -> str | None:

@@ -94,11 +94,21 @@ def test_headers_sent_twice_are_joined_and_those_for_others_left_out() -> None:
         [("k", "v" * 257)],
         [("", "v")],
         [("k", "1"), ("k", "2")],
+        [("k", "(v)")],
+        [("k", "a,b")],
+        [("k\n", "v")],
+        [("k", "\N{SMILE}")],
     ],
 )
 def test_tags_beyond_the_rules_are_invalid(tags: list[tuple[str, str]]) -> None:
     with pytest.raises(errors.InvalidTag):
         fields.check_tags(tags)
+
+
+def test_tags_have_letters_numbers_separators_and_eight_marks() -> None:
+    """Amazon S3 control API, S3Tag: `[\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]`."""
+    tags = {"Größe\N{NO-BREAK SPACE}٣": "長さ Ⅷ", "a_.:/=+-@": "a_.:/=+-@", "b": ""}
+    assert fields.check_tags(list(tags.items())) == tags
 
 
 def test_a_tag_without_an_equals_sign_has_an_empty_value() -> None:

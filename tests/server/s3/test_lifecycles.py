@@ -49,7 +49,7 @@ RULES = [
     {"ID": "old form", "Status": "Enabled", "Prefix": "a/", "Expiration": DAYS},
     {"ID": "no prefix", "Status": "Disabled", "Prefix": "", "Expiration": {"Date": PAST}},
     rule(ID="empty", Filter={}, Expiration={"ExpiredObjectDeleteMarker": True}),
-    rule(ID="tag", Filter={"Tag": {"Key": "k <", "Value": "v & é"}}, Expiration=DAYS),
+    rule(ID="tag", Filter={"Tag": {"Key": "k @", "Value": "v = é"}}, Expiration=DAYS),
     rule(ID="over", Filter={"ObjectSizeGreaterThan": 0}, Expiration=DAYS),
     rule(ID="under", Filter={"ObjectSizeLessThan": 9}, Expiration=DAYS),
     rule(
@@ -575,11 +575,12 @@ def test_the_server_moves_large_objects_to_another_storage_class_and_changes_not
     assert quick.get_object(Bucket=bucket, Key="a")["Body"].read() == large
 
 
+tag_characters = st.characters(categories=("L", "N", "Z"), include_characters="_.:/=+-@")
 tags = st.dictionaries(
-    st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=9).filter(
+    st.text(tag_characters, min_size=1, max_size=9).filter(
         lambda name: not name.startswith("aws:")
     ),
-    st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=9),
+    st.text(tag_characters, max_size=9),
     max_size=3,
 ).map(lambda each: tuple(each.items()))
 days = st.integers(1, 2**31 - 1)

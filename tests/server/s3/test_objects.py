@@ -646,7 +646,7 @@ def test_tags_are_set_read_and_removed_without_touching_the_object(s3: Any, buck
     s3.put_object(Bucket=bucket, Key="k", Body=BODY)
     before = s3.head_object(Bucket=bucket, Key="k")
     rows = s3.list_objects_v2(Bucket=bucket)["Contents"]
-    tags = [{"Key": "a", "Value": "1"}, {"Key": "b & c", "Value": ""}]
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b : c", "Value": ""}]
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": tags})
     assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == tags
     after = s3.head_object(Bucket=bucket, Key="k")

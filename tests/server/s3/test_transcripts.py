@@ -59,7 +59,7 @@ def versioning(status: str) -> bytes:
     return f"<{root}><Status>{status}</Status></{root}>".encode()
 
 
-TAGGING = b"<Tagging><TagSet><Tag><Key>a</Key><Value>1 &amp; 2</Value></Tag></TagSet></Tagging>"
+TAGGING = b"<Tagging><TagSet><Tag><Key>a</Key><Value>1 + 2</Value></Tag></TagSet></Tagging>"
 TOO_MANY_TAGS = (
     b"<Tagging><TagSet>"
     + b"".join(b"<Tag><Key>%d</Key><Value/></Tag>" % n for n in range(11))
