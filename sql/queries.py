@@ -652,7 +652,9 @@ class Queries:
             started_at_ms=query.started_at_ms,
             ended_at_ms=query.ended_at_ms,
             error_code=None if error is None else error.code,
-            error_message=(None if error is None else error.message[: limits.TEXT_KEPT_LENGTH_MAX]),
+            error_message=(
+                None if error is None else statement_log.shown_message(text, error.message)
+            ),
             rows=None if result is None else _rows_of(result),
         )
 
@@ -810,12 +812,12 @@ class Queries:
         query.ended_at_ms = query.touched_at_ms = self._now_ms()
         query.unfetched = set(range(0 if query.result is None else len(query.result.chunks)))
         query.task = None
-        # The text and the binds are no longer needed, and can be large.
-        head = query.submission.text[: limits.TEXT_KEPT_LENGTH_MAX]
-        query.submission = replace(query.submission, text=head, bindings={})
         if not query.submission.describe_only:
             session.query_ids.append(query.id)
             self._recorded.add(self._record_of(query))
+        # The text and the binds are no longer needed, and can be large.
+        head = query.submission.text[: limits.TEXT_KEPT_LENGTH_MAX]
+        query.submission = replace(query.submission, text=head, bindings={})
         self._sessions.note(session)
         self._kept.add(query)
         bounds: tuple[tuple[Measure, int], ...] = (

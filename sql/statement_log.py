@@ -10,13 +10,24 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from sql import limits, outcomes
 
-_PASSWORD: Final = re.compile(
-    r"(\bpassword\s*=\s*)(?:'(?:[^'\\]|''|\\.)*(?:'|\Z)|\$\$.*?(?:\$\$|\Z))", re.I | re.S
+WORD: Final = "password"
+MASK: Final = "********"
+_LEXEME: Final = re.compile(
+    r"""
+      (?P<blank> \s++ )
+    | (?P<comment> (?: -- | // ) [^\n]*+ | /\* .*? (?: \*/ | \Z ) )
+    | (?P<text> ' (?: [^'\\] | '' | \\. )*+ (?: ' | \Z ) | \$\$ .*? (?: \$\$ | \Z ) )
+    | (?P<quoted> " [^"]*+ (?: " | \Z ) )
+    | (?P<word> [^\W\d] [\w$]*+ )
+    | (?P<other> \d [^\s,;()='"]*+ | . )
+    """,
+    re.S | re.X,
 )
+"""Parts of a statement's text, which may be cut anywhere."""
 # Possessive: the parts overlap, and going back through them takes exponential time.
 _FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|//[^\n]*|/\*.*?\*/|\()*+([A-Za-z]+)", re.S)
 
@@ -75,9 +86,54 @@ class StatementLog:
 
 
 def shown_text(text: str) -> str:
-    """Return the head of a text as the record has it, without passwords."""
+    """Return the head of a text as the record has it, without passwords.
+
+    A password is what follows the word PASSWORD, beside `=`, blanks and comments. Where a string,
+    a quoted name or a comment has that word among others, it may be a statement itself: then all
+    such parts are masked.
+    """
     head = text[: limits.TEXT_KEPT_LENGTH_MAX]
-    return _PASSWORD.sub(r"\1'********'", head) if "assword" in head.lower() else head
+    if WORD not in head.lower():
+        return head
+    lexemes = [(match.lastgroup or "", match[0]) for match in _LEXEME.finditer(head)]
+    masks_all = any(
+        WORD in part.lower() and part.strip("'\"$ \n").lower() != WORD
+        for group, part in lexemes
+        if group in ("text", "quoted", "comment")
+    )
+    shown: list[str] = []
+    state: Literal["", "after word", "after equals", "in password"] = ""
+    for group, part in lexemes:
+        is_ending = group in ("blank", "comment") or part in "(),;"
+        if group in ("text", "quoted") and (masks_all or state in ("after word", "after equals")):
+            shown.append(f"'{MASK}'")
+            state = ""
+        elif group == "comment" and masks_all:
+            shown.append(f"/* {MASK} */")
+        elif state == "after equals" and not is_ending:
+            shown.append(f"'{MASK}'")
+            state = "in password"
+        elif state != "in password" or is_ending:
+            shown.append(part)
+        if state == "in password":  # without quotes: up to a blank
+            state = "" if is_ending else state
+        elif group == "word" and part.lower() == WORD:
+            state = "after word"
+        elif state == "after word" and part == "=":
+            state = "after equals"
+        elif group not in ("blank", "comment"):
+            state = ""
+    return "".join(shown)
+
+
+def shown_message(text: str, message: str) -> str:
+    """Return the head of an error's message as the record has it.
+
+    text: of the statement, whole. Messages quote parts of it, so one with a password has none.
+    """
+    tail = text[limits.TEXT_KEPT_LENGTH_MAX - len(WORD) :].lower()
+    has_password = WORD in tail or MASK in shown_text(text)
+    return MASK if has_password else message[: limits.TEXT_KEPT_LENGTH_MAX]
 
 
 def type_of(text: str, statement_type_id: int | None) -> str:

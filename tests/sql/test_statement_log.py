@@ -44,10 +44,39 @@ def test_the_owner_with_the_most_statements_makes_room() -> None:
         ("alter user u set password\n= $$a$$", "alter user u set password\n= '********'"),
         ("alter user u set password = 'no end", "alter user u set password = '********'"),
         ("select 'password'", "select 'password'"),
+        ("select password, a from t", "select password, a from t"),
+        (
+            "alter user u set password /* c */ = 'x'",
+            "alter user u set password /* c */ = '********'",
+        ),
+        ("alter user u set password = -- c\n 'x'", "alter user u set password = -- c\n '********'"),
+        ("alter user u set password 'x', b", "alter user u set password '********', b"),
+        ('alter user u set password = "x"', "alter user u set password = '********'"),
+        ("alter user u set password = hunter2!x, b", "alter user u set password = '********', b"),
+        ("alter user u set password=2fast;", "alter user u set password='********';"),
+        (
+            "execute immediate 'alter user u set password = ''hunter2'''",
+            "execute immediate '********'",
+        ),
+        (r"execute immediate 'alter user u set password = \'x\''", "execute immediate '********'"),
+        ("set s = $$alter user u set password = 'x'$$", "set s = '********'"),
+        ("select 1 -- set password = 'x'\n, 'y'", "select 1 /* ******** */\n, '********'"),
     ],
 )
 def test_passwords_are_not_recorded(text: str, shown: str) -> None:
     assert statement_log.shown_text(text) == shown
+
+
+def test_a_message_about_a_statement_with_a_password_is_not_recorded() -> None:
+    message = "syntax error line 1 at position 30 unexpected ''hunter2''."
+    for text in (
+        "alter user u set password = 'hunter2' 'x'",
+        "execute immediate 'alter user u set password = ''hunter2'' ''x'''",
+        "select 1" + " " * 5000 + "; alter user u set password 'hunter2'",
+        " " * 4090 + "password 'hunter2'",
+    ):
+        assert statement_log.shown_message(text, message) == "********", text[:80]
+    assert statement_log.shown_message("selec", message) == message
 
 
 @pytest.mark.parametrize(
