@@ -368,9 +368,12 @@ def _schemas(
                 comment=catalog.comment(database, namespace) if namespace else "",
             )
         if statement.history:
-            for dropped in itertools.islice(
-                catalog.dropped_schemas(database), limits.SHOWN_ROWS_MAX
-            ):
+            matching = (
+                each
+                for each in catalog.dropped_schemas(database)
+                if _may_match(idents.dotted(each.namespace), statement)
+            )
+            for dropped in itertools.islice(matching, limits.SHOWN_ROWS_MAX):
                 yield listings.ListedSchema(
                     database=database,
                     name=idents.dotted(dropped.namespace),
@@ -503,16 +506,17 @@ def _tables_in(
             if _may_match(listed.table.ident.name, statement):
                 yield listed
         if statement.history:
-            dropped = itertools.islice(
-                catalog.dropped_tables(database, namespace), limits.SHOWN_ROWS_MAX
+            dropped = (
+                each
+                for each in catalog.dropped_tables(database, namespace)
+                if _may_match(each[0].ident.name, statement)
             )
-            for table, dropped_at_ms in dropped:
-                if _may_match(table.ident.name, statement):
-                    yield information_schema.Listed(
-                        table=table,
-                        may_describe=catalog.may_describe(table),
-                        dropped_at_ms=dropped_at_ms,
-                    )
+            for table, dropped_at_ms in itertools.islice(dropped, limits.SHOWN_ROWS_MAX):
+                yield information_schema.Listed(
+                    table=table,
+                    may_describe=catalog.may_describe(table),
+                    dropped_at_ms=dropped_at_ms,
+                )
 
 
 def _schemas_in(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sql import errors, sessions
+from sql import errors, limits, sessions
 from tests.kit import local_sql
 
 
@@ -171,6 +171,27 @@ def test_restoring_a_schema_needs_the_rights_of_its_tables_too(tmp_path: Path) -
         assert (code, "lake:Undrop" in message) == ("003001", True)
         may("s3tables:CreateNamespace", "s3tables:CreateTable", "lake:Undrop")
         assert await local.rows("undrop schema s") == [("Schema S successfully restored.",)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_show_history_searches_more_than_it_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SHOWN_ROWS_MAX", 2)
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for name in ("a1", "a2", "z"):
+            await local.run(f"create table {name} (a int)")
+            await local.run(f"drop table {name}")
+        for name in ("a1", "a2", "z"):
+            await local.run(f"create schema {name}")
+            await local.run(f"drop schema {name}")
+        for listing in (
+            "tables history like 'z' in schema ns",
+            "schemas history like 'z' in database lake",
+        ):
+            assert [row[1] for row in await local.rows(f"show {listing}")] == ["Z"]
 
     local_sql.run_local(tmp_path, work)
 
