@@ -153,7 +153,8 @@ class UserTokens:
 
         def change(row: rows.UserRow) -> tuple[rows.TokenRow, ...]:
             token = _token_of(row, name)
-            _check_not_rotated(token)
+            if statement.new_name is not None or statement.comment is not None:
+                _check_not_rotated(token)
             if new_name != name:
                 _check_free(row, new_name)
             comment = token.comment if statement.comment is None else _comment(statement.comment)
@@ -172,7 +173,7 @@ class UserTokens:
                 for each in row.tokens
             )
 
-        await self._change(checked, change, receipt)
+        await self._change(checked, change, receipt, makes_room=statement.disabled is True)
         return outcomes.status(DONE)
 
     async def remove(
@@ -193,7 +194,7 @@ class UserTokens:
             token = _token_of(row, name)
             return tuple(each for each in row.tokens if each is not token)
 
-        await self._change(checked, change, receipt)
+        await self._change(checked, change, receipt, makes_room=True)
         return success
 
     async def show(
@@ -252,15 +253,23 @@ class UserTokens:
 
     def _check_role(self, user: rows.UserRow, role: str) -> None:
         """Raise SqlError for a role that a user may not be in."""
+        if role in sessions.SYSTEM_ROLES:  # in it a session has all rights of its user
+            raise errors.invalid_parameter("ROLE_RESTRICTION", role)
         entry = self._iam.principals.by_name(user.name)
-        if not role or role in sessions.SYSTEM_ROLES or entry is None:
+        if not role or entry is None:
             return
         if self._roles.in_role(entry.principal, role) is None:
             raise errors.does_not_exist("Role", role)
 
     async def _change(
-        self, checked: rows.UserRow, change: Change, receipt: receipts.Receipt | None = None
+        self,
+        checked: rows.UserRow,
+        change: Change,
+        receipt: receipts.Receipt | None = None,
+        *,
+        makes_room: bool = False,
     ) -> None:
+        """Change the tokens of a user. makes_room: on a full disk too, as what ends access is."""
         now_ms = self._iam.identities.now_ms()
 
         def plan(draft: identities.IdentityDraft) -> None:
@@ -285,7 +294,9 @@ class UserTokens:
 
         try:
             await self._iam.identities.change(
-                plan, also=None if receipt is None else receipt.plan()
+                plan,
+                makes_room=makes_room,
+                also=None if receipt is None else receipt.plan(),
             )
         except iam_errors.NoSuchEntity:  # another session dropped it meanwhile
             raise errors.does_not_exist("User", checked.name.upper()) from None
@@ -340,7 +351,8 @@ def _check_free(row: rows.UserRow, name: str) -> None:
 def _check_not_rotated(token: rows.TokenRow) -> None:
     if token.rotated_to:
         raise errors.invalid_option(
-            f"{NOUN} {token.name} was rotated to {token.rotated_to}: it can only be removed."
+            f"{NOUN} {token.name} was rotated to {token.rotated_to}: it can only be disabled or"
+            " removed."
         )
 
 

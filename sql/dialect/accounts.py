@@ -270,7 +270,7 @@ def _read_token_change(
             return operations.AddToken(
                 user=user,
                 token=token,
-                role=names.parse(str(values.get("ROLE_RESTRICTION", ""))).folded,
+                role=_restriction(values),
                 days=_whole(values, "DAYS_TO_EXPIRY"),
                 comment=str(values.get("COMMENT", "")),
                 if_exists=if_exists,
@@ -340,6 +340,16 @@ def _read_unset_token_values(reader: reading.TokenReader) -> dict[str, str | int
         if not reader.accept(","):
             reader.finish()
             return values
+
+
+def _restriction(values: dict[str, str | int | bool]) -> str:
+    """Return the role of ROLE_RESTRICTION, "" without it; raises SqlError for an empty one."""
+    if "ROLE_RESTRICTION" not in values:
+        return ""
+    role = names.parse(str(values["ROLE_RESTRICTION"])).folded
+    if not role.strip():
+        raise errors.invalid_parameter("ROLE_RESTRICTION", "")
+    return role
 
 
 def _whole(values: dict[str, str | int | bool], word: str) -> int | None:

@@ -14,6 +14,7 @@ from server import limits
 from server.access import errors as access_errors
 from server.access import passwords, tokens
 from sql import authentication, errors, grants
+from storage import errors as storage_errors
 from tests.kit import lakes, local_sql
 
 PASSWORD = "correct horse"
@@ -582,6 +583,10 @@ def test_a_rotated_token_has_a_new_text_and_the_old_one_some_hours(tmp_path: Pat
         for change in ("rotate pat {}", "modify pat {} set comment = 'x'"):
             text = f"alter user alice {change.format(row[2])}"
             assert (await refused(local, text))[0] == "001008", text
+        await local.run(f"alter user alice modify pat {row[2]} set disabled = true")
+        with pytest.raises(access_errors.InvalidPAT):
+            logins.check_programmatic_token(old)
+        await local.run(f"alter user alice modify pat {row[2]} set disabled = false")
         clock.now_ms += DAY_MS
         with pytest.raises(access_errors.ExpiredPAT):
             logins.check_programmatic_token(old)
@@ -698,6 +703,30 @@ def test_tokens_follow_their_user_and_go_with_it(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize("end", ["remove pat nightly", "modify pat nightly set disabled = true"])
+def test_a_token_can_be_ended_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create user alice")
+        text = await new_token(local, "alter user alice add pat nightly")
+        index = local.lake.storage.index
+        decide = index.decide
+
+        async def full(decision: Any, *, makes_room: bool = False, **more: Any) -> Any:
+            if not makes_room:
+                raise storage_errors.DiskFull("the disk is full")
+            return await decide(decision, makes_room=makes_room, **more)
+
+        monkeypatch.setattr(index, "decide", full)
+        await refused(local, "alter user alice modify pat nightly set comment = 'x'")
+        await local.run(f"alter user alice {end}")
+        with pytest.raises(access_errors.InvalidPAT):
+            logins_of(local).check_programmatic_token(text)
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_what_is_no_statement_of_tokens_is_refused(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create user alice")
@@ -711,6 +740,9 @@ def test_what_is_no_statement_of_tokens_is_refused(tmp_path: Path) -> None:
             'alter user alice add pat "a b"': "001008",
             "alter user alice add pat": "001003",
             "alter user alice add pat p comment = 5": "001003",
+            "alter user alice add pat p role_restriction = ''": "001008",
+            "alter user alice add pat p role_restriction = 'public'": "001008",
+            "alter user alice add pat p role_restriction = 'AccountAdmin'": "001008",
             "alter user alice modify pat nightly": "001003",
             "alter user alice modify pat nightly set": "001003",
             "alter user alice modify pat absent set comment = 'x'": "002003",
