@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from server import calls, limits
-from server.access import identities
+from server.access import identities, programmatic
 from server.access import identityrows as rows
 from server.iam import errors, renames, services
 from server.iam.services import IamServices
@@ -125,15 +125,20 @@ async def update_user(iam: IamServices, call: calls.Call) -> services.Members:
 
 
 async def delete_user(iam: IamServices, call: calls.Call) -> services.Members:
-    """Delete a user that has nothing any more."""
+    """Delete a user that has nothing any more, but for tokens that have expired."""
     name = call.value.members["UserName"]
     iam.check_not_configured(name)
     checked = iam.user(name)
+    now_ms = iam.identities.now_ms()
 
     def plan(draft: identities.IdentityDraft) -> None:
         row = same_user(draft, name, checked)
         if row.keys:
             raise errors.DeleteConflict("Cannot delete entity, must delete access keys first.")
+        if any(not programmatic.is_expired(each, now_ms=now_ms) for each in row.tokens):
+            raise errors.DeleteConflict(
+                "Cannot delete entity, must delete programmatic access tokens first."
+            )
         check_bare(row)
         for token in row.tokens:
             draft.delete(rows.token_key(token.token_id))

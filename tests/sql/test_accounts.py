@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 from server import limits
 from server.access import errors as access_errors
 from server.access import passwords, tokens
+from server.iam import errors as iam_errors
+from server.iam import users
 from sql import authentication, errors, grants
 from storage import errors as storage_errors
 from tests.kit import lakes, local_sql
@@ -694,6 +697,11 @@ def test_tokens_follow_their_user_and_go_with_it(tmp_path: Path) -> None:
         listed = [row[0] for row in await local.rows("show user pats for user alice")]
         assert listed == ["MONTHLY", "NIGHTLY"]
         assert logins.check_programmatic_token(again).name == "alice"
+        deletion: Any = types.SimpleNamespace(
+            value=types.SimpleNamespace(members={"UserName": "alice"})
+        )
+        with pytest.raises(iam_errors.DeleteConflict):  # IAM asks for no right on tokens
+            await users.delete_user(local.iam, deletion)
         await local.run("drop user alice")
         await local.run("create user alice")
         assert await local.rows("show user pats for user alice") == []
