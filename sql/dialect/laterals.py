@@ -167,13 +167,13 @@ def _reduced(
         raise errors.unsupported("LATERAL with an aggregate, window or volatile function")
     if any(value.aggregate for value in values) and not parts.is_grouped:
         raise errors.unsupported("LATERAL with LIMIT of an aggregate")
-    filters, pairs = _connected(parts.where, own)
+    filters, outer_filters, pairs = _connected(parts.where, own)
     for value in (*values, *parts.keys, *(key.key for key in parts.order)):
         if not _reads_only(value, own):
             raise errors.unsupported("LATERAL with an outer column beside GROUP BY or LIMIT")
     binder = scope.binder
     alias = binder.alias("lateral")
-    ours = tuple(mine for mine, _ in pairs)
+    ours = tuple(_one_zero(mine) for mine, _ in pairs)
     rel = parts.source
     if filters:
         rel = relations.RowFilter(source=rel, condition=binder.written(code.joined(filters, "AND")))
@@ -187,6 +187,7 @@ def _reduced(
         code.infix(code.ColumnUse(relation=alias, name=f"k{number}"), "=", outer)
         for number, (_, outer) in enumerate(pairs)
     ]
+    conditions += map(binder.written, outer_filters)
     if parts.skipped or parts.count is not None:
         if parts.is_grouped or parts.is_distinct:
             raise errors.unsupported("LATERAL with LIMIT beside GROUP BY or DISTINCT")
@@ -218,16 +219,20 @@ def _reduced(
 
 def _connected(
     where: Expr | None, own: set[str]
-) -> tuple[list[code.Part], list[tuple[code.Part, code.Part]]]:
-    """Return the conditions on a query's own columns, and the pairs that equality connects.
+) -> tuple[list[code.Part], list[code.Part], list[tuple[code.Part, code.Part]]]:
+    """Return the conditions on own columns and on outer ones, and pairs that equality connects.
 
     Of a pair the first part is the query's own. Raises SqlError for another condition.
     """
     filters: list[code.Part] = []
+    outer_filters: list[code.Part] = []
     pairs: list[tuple[code.Part, code.Part]] = []
     for part in () if where is None else predicates.conjuncts(where):
         if _reads_only(part, own):
             filters.append(part)
+            continue
+        if _reads_none(part, own):
+            outer_filters.append(part)
             continue
         node = part
         while isinstance(node, Expr) or (isinstance(node, code.Infix) and not node.operators):
@@ -240,7 +245,22 @@ def _connected(
         if not _reads_only(left, own) or emit.relations_of(right) & own:
             raise errors.unsupported("LATERAL with LIMIT or GROUP BY beside other than equality")
         pairs.append((left, right))
-    return filters, pairs
+    return filters, outer_filters, pairs
+
+
+def _one_zero(key: code.Part) -> code.Part:
+    """Return a key so that 0.0 and -0.0, which `=` equates, are in one group or partition."""
+    if not isinstance(key, Expr) or key.type.name != "real":
+        return key
+    return code.infix(key, "+", code.arrow("0", "Float64"))
+
+
+def _reads_none(part: Any, own: set[str]) -> bool:
+    """Whether a part reads no column of a query's own tables, and no subquery."""
+    return not any(
+        type(node) is code.Subquery or (type(node) is code.ColumnUse and node.relation in own)
+        for node in substitution.nodes([part])
+    )
 
 
 def _reads_only(part: Any, own: set[str]) -> bool:

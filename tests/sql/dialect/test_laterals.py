@@ -12,12 +12,19 @@ from sql import errors
 from tests.kit import sql_text
 
 TABLES = {
-    "t": pa.table({"id": pa.array([1, 2, 3, None]), "v": pa.array(["a", "b", "c", "d"])}),
+    "t": pa.table(
+        {
+            "id": pa.array([1, 2, 3, None]),
+            "v": pa.array(["a", "b", "c", "d"]),
+            "z": pa.array([0.0, -0.0, 1.5, None]),
+        }
+    ),
     "w": pa.table(
         {
             "tid": pa.array([1, 1, 2, 9, None]),
             "n": pa.array([10, 20, 30, 40, 50]),
             "id": pa.array([7, 8, 9, 10, 11]),
+            "q": pa.array([0.0, -0.0, 1.5, None, -0.0]),
         }
     ),
 }
@@ -71,6 +78,14 @@ QUERIES = {
     " where tid = t.id group by 1) x",
     "GROUP BY, LEFT": "select v, x.c from t left join lateral (select tid, sum(n) c from w"
     " where tid = t.id group by tid) x on true",
+    "GROUP BY, outer condition": "select v, c, n from t,"
+    " lateral (select count(*) c, n from w where t.id = 1 group by n) x",
+    "LIMIT, outer condition": "select v, x.n from t left join lateral (select n from w"
+    " where t.id = 2 and v = 'b' order by n limit 1) x on true",
+    "LIMIT of both zeros": "select v, n from t, lateral (select n from w where q = t.z"
+    " order by n limit 1) x",
+    "GROUP BY of both zeros": "select v, c from t, lateral (select count(*) c from w"
+    " where q = t.z group by tid is null) x",
     "DISTINCT": "select v, k from t, lateral (select distinct tid as k from w where tid = t.id) x",
     "derived": "select v, x.n from t, lateral (select n from (select n, tid from w) s"
     " where s.tid = t.id) x",
