@@ -169,6 +169,8 @@ def _imported(text: str) -> bytes:
 
 COMPRESSION: Final = 200
 """About how many means a t-digest has at most, divided by pi / 2."""
+WEIGHT_MAX: Final = float(1 << 63)
+"""More values than a table has: sums of such weights are finite."""
 
 
 def _digest(_: re.Match[str]) -> Kernel:
@@ -209,11 +211,19 @@ def _compressed(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
             both = last_weight + weight
             low, high = before / total, min((before + both) / total, 1.0)
             if is_inside and _scale(high) - _scale(low) <= 1:
-                joined[-1] = (last_mean + (mean - last_mean) * (weight / both), both)
+                joined[-1] = (_between(last_mean, mean, weight / both), both)
                 continue
             before += last_weight
         joined.append((mean, weight))
     return joined
+
+
+def _between(low: float, high: float, share: float) -> float:
+    """Return what lies at a share of the way from low to high, whose distance may be infinite."""
+    distance = high - low
+    if math.isinf(distance):
+        return low * (1 - share) + high * share
+    return low + distance * share
 
 
 def _scale(share: float) -> float:
@@ -232,7 +242,7 @@ def _pairs(text: str) -> list[tuple[float, float]]:
             raise ValueError
         numbers = [_float(number) for number in value["state"]]
         pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-        if not all(math.isfinite(mean) and 0 < weight < math.inf for mean, weight in pairs):
+        if not all(math.isfinite(mean) and 0 < weight <= WEIGHT_MAX for mean, weight in pairs):
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise coded("100039", "an object that is no t-digest") from None
@@ -261,7 +271,7 @@ def _percentile(state: str, share: float) -> float | None:
             if last is None:
                 return mean
             last_center, last_mean = last
-            return last_mean + (mean - last_mean) * (wanted - last_center) / (center - last_center)
+            return _between(last_mean, mean, (wanted - last_center) / (center - last_center))
         last = (center, mean)
         before += weight
     return pairs[-1][0]

@@ -1588,10 +1588,14 @@ def test_sketches_of_parts_are_combined_to_that_of_the_whole(tmp_path: Path) -> 
                 '1.000000000000000e+00],"type":"tdigest","version":1}',
             )
         ]
+        far = "(select approx_percentile_accumulate(x) s from (values (-1e308), (1e308)) as t(x))"
+        assert await local.rows(f"select approx_percentile_estimate(s, 0.5) from {far}") == [(0.0,)]
         refused = {
             "select hll_estimate(x'00')": "100039",
             "select hll_import(object_construct('precision', 12))": "100039",
             "select approx_percentile_estimate(object_construct('state', 1), 0.5)": "100039",
+            'select approx_percentile_estimate(parse_json(\'{"state":[1,1e308,2,1e308],'
+            '"type":"tdigest","version":1}\'), 0.5)': "100039",
             f"select approx_percentile_estimate(s, 2) from {exact}": "100039",
             "select hll_accumulate(x) over () from (values (1)) as t(x)": "000002",
         }
