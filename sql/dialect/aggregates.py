@@ -326,6 +326,8 @@ def mode(call: FunctionCall) -> Expr:
     frequent = call.aggregated(most_frequent, sqltypes.VARIANT, [values])
     if operand.type.name in ("null", "variant"):
         return frequent
+    if operand.type.structure is not None:
+        return exprs.retyped(frequent, sqltypes.VARIANT)
     return rewrites.cast(frequent, operand.type)
 
 

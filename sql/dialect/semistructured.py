@@ -220,7 +220,9 @@ def _is_of(*type_names: str) -> builders.Builder:
     """IS_INTEGER and its like."""
 
     def build(call: FunctionCall) -> Expr:
-        value = _semistructured(call.arg(0))
+        value = call.arg(0)
+        structured = value.type.structure is not None
+        value = rewrites.to_variant(value) if structured else _semistructured(value)
         named = code.kernel("_v_typeof", rewrites.as_arrow(value, sqltypes.TEXT))
         among = code.Among(
             operand=named, members=tuple(code.StringLiteral(value=each) for each in type_names)

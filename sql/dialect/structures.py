@@ -15,8 +15,8 @@ from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
-INDEX_MAX = 1 << 31
-"""No list of the engine has so many elements."""
+INDEX_MAX = (1 << 31) - 2
+"""No list has so many elements; the engine counts from 1, to the greatest 32-bit number."""
 
 
 def step_into(value: Expr, step: str | int) -> Expr:
@@ -40,7 +40,8 @@ def element(value: Expr, index: Expr) -> Expr:
     if structure.word == "list":
         if index.type.name not in ("fixed", "real", "null"):
             raise rewrites.mismatch(f"{sqltypes.shown(index.type)} as index of a structured ARRAY")
-        return _element(value, rewrites.round_half_away(index))
+        whole = sqltypes.number(sqltypes.PRECISION_MAX)
+        return _element(value, rewrites.cast(rewrites.as_number(index), whole, lenient=True))
     if not isinstance(index.literal, str):
         raise errors.unsupported("a key of a structured OBJECT that is no constant")
     return _field(value, index.literal)
@@ -91,8 +92,12 @@ def values(value: Expr) -> Expr:
 def contains_key(value: Expr, key: Expr) -> Expr:
     """Return whether a MAP has a key; NULL for no MAP and for no key."""
     wanted = _as_key(value, key)
-    computed = code.call("array_has", code.call("map_keys", value), wanted)
-    return exprs.derived(computed, sqltypes.BOOLEAN, [value, wanted])
+    has = code.call("array_has", code.call("map_keys", value), wanted)
+    if wanted.nullable:
+        # A key that the type of the map's keys cannot hold is NULL, and in no map.
+        is_absent = code.joined([code.is_not_null(part) for part in (value, key)], "AND")
+        has = code.call("coalesce", has, code.case([(is_absent, code.FALSE)]))
+    return exprs.derived(has, sqltypes.BOOLEAN, [value, key])
 
 
 def value_type(structure: sqltypes.Structure) -> sqltypes.SqlType:
@@ -146,8 +151,10 @@ def _element(value: Expr, index: Expr) -> Expr:
         # The engine counts from 1, and backwards from -1.
         place = code.part(index.literal + 1 if 0 <= index.literal < INDEX_MAX else 0)
     else:
-        number = code.exactly(index, sqltypes.integer())
-        place = code.infix(code.call("least", code.call("greatest", number, -1), INDEX_MAX), "+", 1)
+        bounded = code.call("least", code.call("greatest", index, -1), INDEX_MAX)
+        number = code.arrow(bounded, "Int64")
+        # The engine's functions pass NULL over.
+        place = code.case([(code.is_not_null(index), code.infix(number, "+", 1))])
     element_code = code.call("array_element", value, place)
     return _read(element_code, value_type(_structure(value)), [value, index])
 
@@ -163,8 +170,27 @@ def _as_key(value: Expr, key: Expr) -> Expr:
     key_type = _key_type(value)
     if key_type.name not in KEYS:
         raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
-    converted = rewrites.cast(key, key_type)
-    return exprs.derived(code.exactly(converted, key_type), key_type, [converted])
+    numbers = {"fixed", "real"}
+    is_number = key_type.name == "fixed" and key.type.name in numbers
+    converted = rewrites.cast(key, key_type, lenient=is_number)
+    exact: code.Code = code.exactly(converted, key_type)
+    if not _is_lossless(key.type, key_type):
+        rewrites.check_stable(key)
+        is_same = rewrites.compare(converted, key, "=")
+        exact = code.case([(is_same, exact)])
+        return exprs.derived(exact, key_type, [converted], nullable=True)
+    return exprs.derived(exact, key_type, [converted])
+
+
+def _is_lossless(source: sqltypes.SqlType, target: sqltypes.SqlType) -> bool:
+    """Whether each value of one type that becomes another for a MAP's key stays equal to itself."""
+    if target.name == "fixed":
+        return source.name == "null" or (source.name == "fixed" and source.scale <= target.scale)
+    if target.name == "date":
+        return source.name in ("date", "text", "null")
+    if target.name in sqltypes.CLOCKS and source.name in sqltypes.CLOCKS:
+        return source.scale <= target.scale
+    return True
 
 
 KEYS = frozenset({"text", "fixed", "boolean", "date", "timestamp_ntz", "timestamp_ltz", "time"})

@@ -969,6 +969,21 @@ def test_parts_of_nested_columns_have_their_types_and_are_computed_with(tmp_path
             (3, 4, None, None, "minus", None, None)
         ],
         "select m[lower('K')].v from t order by id": [(3,), (None,), (None,), (None,)],
+        # A key or an index that the type does not hold is not rounded to another one.
+        "select n[1.6], n[-1.0], n[id + 0.6], n[-id], n[99999999999], n[-1e0], n[1e300] from t"
+        " where id = 1": [(None, "minus", None, "minus", None, "minus", None)],
+        "select map_contains_key(1.6, n), map_contains_key(2.0, n), map_contains_key(-id, n),"
+        " map_contains_key(99999999999, n), map_contains_key(null, n) from t where id in (1, 3)"
+        " order by id": [(False, True, True, False, None), (None,) * 5],
+        "select l[9999999999999999999999]:a, l[1e30]:a, l[id * 1e300]:a, l[id - 1.0]:a from t"
+        " where id = 1": [(None, None, None, 1.5)],
+        "select is_array(l), is_object(l), is_object(s), is_object(m), is_null_value(l), is_date(s)"
+        " from t where id < 4 order by id": [
+            (True, False, True, True, False, False),
+            (True, False, True, True, False, False),
+            (None,) * 6,
+        ],
+        "select mode(l)[0]:a::float, mode(n)['-1']::varchar from t where id = 1": [(1.5, "minus")],
         "select map_size(m), map_contains_key('k', m), map_contains_key(2, n), array_size(l)"
         " from t order by id": [
             (2, True, True, 3),
