@@ -15,6 +15,7 @@ import msgspec
 
 from server import asgi, calls
 from server.access import acls, decide, principals
+from server.access import errors as access_errors
 from server.accesslogs import delivery
 from server.auth import verify
 from server.s3 import bucketacls, demands, errors, fields, guard, lifecycles, operations, wire
@@ -201,6 +202,19 @@ def check_allowed(services: S3Services, call: calls.Call) -> None:
     for demand in call.operation.demands(services, call):
         if not services.authoriser.permits(call.principal, demand):
             services.authoriser.check(call.principal, demand)
+
+
+def judge_body(services: S3Services, call: calls.Call) -> None:
+    """Raise AccessDenied unless the call is allowed, once its body says what it asks for.
+
+    It is the first decision of such a call, which the audit log has.
+    """
+    call.caller = services.verifier.renew(call.caller)
+    try:
+        authorise(services, call)
+    except access_errors.AccessDenied:
+        reveal_absent_bucket(services, call)
+        raise
 
 
 def refuse_strict(

@@ -59,7 +59,7 @@ async def put_object_retention(services: engines.S3Services, call: calls.Call) -
     data = await incoming.read_configuration(call)
     retention = await incoming.parsed(documents.parse_retention, data)
     call.value = dataclasses.replace(operation, lock=locks.headers_of(retention, None))
-    engines.check_allowed(services, call)
+    engines.judge_body(services, call)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_retention(
@@ -88,7 +88,7 @@ async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) 
     data = await incoming.read_configuration(call)
     legal_hold = await incoming.parsed(documents.parse_legal_hold, data)
     call.value = dataclasses.replace(operation, lock=locks.headers_of(None, legal_hold))
-    engines.check_allowed(services, call)
+    engines.judge_body(services, call)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_legal_hold(

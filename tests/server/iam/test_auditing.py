@@ -47,6 +47,20 @@ def test_the_latest_lines_say_who_did_what(server: aws.Server) -> None:
     assert {line["event"] for line in denials["lines"]} == {"deny"}
 
 
+def test_locks_that_a_body_asks_for_have_their_line(server: aws.Server) -> None:
+    s3 = server.client("s3")
+    s3.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket="locked", Key="k", Body=b"x")
+    s3.put_object_legal_hold(Bucket="locked", Key="k", LegalHold={"Status": "OFF"})
+    _, answer = ask(server, "/_api/v1/audit", action="s3:PutObjectLegalHold")
+    assert [line["event"] for line in answer["lines"]] == ["allow"]
+    stranger = server.client("s3", aws.keys_of("carol"))
+    for bucket, code in (("locked", "AccessDenied"), ("nowhere", "NoSuchBucket")):
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            stranger.put_object_legal_hold(Bucket=bucket, Key="k", LegalHold={"Status": "ON"})
+        assert caught.value.response["Error"]["Code"] == code
+
+
 def test_lines_about_clients_without_an_identity_are_a_topic(server: aws.Server) -> None:
     wrong = aws.Keys(access_key=aws.ROOT.access_key, secret_key="wrong")
     assert ask(server, "/_api/v1/audit", wrong)[0] in (401, 403)
