@@ -43,9 +43,11 @@ class Operation:
     name: as the protocol's specification or its service model spells it. handler: None if the
     operation is not implemented; then it is refused by its name once the caller is authorised
     for it. only_reads: all its demands are for reading; they are not made for a caller that may do
-    everything. on_denial: called after a demand is denied; None for no other error than
-    AccessDenied. body_bytes_max: the bound of a body that is read whole, before the handler runs;
-    NO_BODY for a handler that reads none or receives its body as a stream.
+    everything. demands_of_document: the demands depend on what the body says, so that the handler
+    makes them once it has read it; an anonymous caller's are made before, too. on_denial: called
+    after a demand is denied; None for no other error than AccessDenied. body_bytes_max: the bound
+    of a body that is read whole, before the handler runs; NO_BODY for a handler that reads none or
+    receives its body as a stream.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Operation:
     demands: Demanding = demand_nothing
     authentication: callers.Authentication = callers.Authentication.REQUIRED
     only_reads: bool = False
+    demands_of_document: bool = False
     on_denial: OnDenial | None = None
     body_bytes_max: int = NO_BODY
 

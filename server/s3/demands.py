@@ -59,9 +59,17 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.
         context["s3:x-amz-copy-source"] = f"{source.bucket}/{source.key}"
-    if written is not None and written.tags:
-        context["s3:RequestObjectTagKeys"] = tuple(written.tags)
-        context.update(decide.tag_keys(("s3:RequestObjectTag/",), written.tags))
+    match call.value:
+        case operations.CreateBucket(tags=tags, constraint=constraint):
+            if tags:
+                context["aws:TagKeys"] = tuple(tags)
+                context.update(decide.tag_keys(("aws:RequestTag/",), tags))
+            if constraint is not None:
+                context["s3:locationconstraint"] = constraint
+        case operations.PutObjectTagging(tags=tags):
+            context.update(_keys_of_object_tags(tags))
+        case _ if written is not None:
+            context.update(_keys_of_object_tags(written.tags))
     context.update(demand.context)
     if context:
         demand = msgspec.structs.replace(demand, context=context)
@@ -181,6 +189,18 @@ def _existing_tags(
     return decide.tag_keys(("s3:ExistingObjectTag/",), info.attributes.tags)
 
 
+def _keys_of_object_tags(
+    tags: Mapping[str, str],
+) -> Mapping[str, model.ContextValue]:
+    """Return the condition keys of the tags that a request gives to an object."""
+    if not tags:
+        return {}
+    return {
+        "s3:RequestObjectTagKeys": tuple(tags),
+        **decide.tag_keys(("s3:RequestObjectTag/",), tags),
+    }
+
+
 _SIGNATURE_VERSIONS: Final[Mapping[str, str]] = {
     "sigv4": "AWS4-HMAC-SHA256",
     "sigv4-query": "AWS4-HMAC-SHA256",
@@ -220,18 +240,6 @@ def on_version(action: str, version_action: str, access: guard.Access) -> calls.
         if version_id is None:
             return (key(call.context, value.bucket, value.key, action, access),)
         return (version(call.context, value.bucket, value.key, version_id, version_action, access),)
-
-    return demand
-
-
-def for_lock(action: str) -> calls.Demanding:
-    """Demand an action on the object or the version, once the body says which lock it is to have:
-    policies may test it."""
-    allowed = on_version(action, action, "write")
-
-    def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-        value: operations.PutObjectLock = call.value
-        return () if value.lock is None else allowed(services, call)
 
     return demand
 
@@ -324,8 +332,8 @@ def for_upload(action: str) -> calls.Demanding:
 
 
 def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand CreateBucket, and what sets object lock, access control list and ownership controls
-    if the bucket is to have them. A private list is that of a bucket without one."""
+    """Demand CreateBucket, and what sets object lock, access control list, ownership controls and
+    tags if the bucket is to have them. A private list is that of a bucket without one."""
     value: operations.CreateBucket = call.value
     actions = ["s3:CreateBucket"]
     if value.object_lock:
@@ -334,6 +342,8 @@ def for_create_bucket(services: Any, call: calls.Call) -> tuple[model.Demand, ..
         actions.append("s3:PutBucketAcl")
     if value.ownership is not None:
         actions.append("s3:PutBucketOwnershipControls")
+    if value.tags:
+        actions.append("s3:TagResource")
     demands = (_bucket(action, value.bucket) for action in actions)
     return tuple(msgspec.structs.replace(demand, creates=True) for demand in demands)
 
@@ -350,7 +360,7 @@ def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     return (_source(call), *for_write(services, call))
 
 
-def copied_tags(call: calls.Call) -> tuple[model.Demand, ...]:
+def copied_tags(call: calls.Call, tags: Mapping[str, str]) -> tuple[model.Demand, ...]:
     """Return the demands of a copy that takes over the tags of its source."""
     value: operations.CopyObject = call.value
     source = value.source
@@ -365,7 +375,9 @@ def copied_tags(call: calls.Call) -> tuple[model.Demand, ...]:
             "s3:GetObjectVersionTagging",
             "read",
         )
-    return get, key(call.context, value.bucket, value.key, "s3:PutObjectTagging", "write")
+    put = key(call.context, value.bucket, value.key, "s3:PutObjectTagging", "write")
+    context = {**_keys_of_object_tags(tags), **put.context}
+    return get, msgspec.structs.replace(put, context=context)
 
 
 def for_part_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:

@@ -9,7 +9,7 @@ with its name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from server import errors as kit_errors
 from server import xmltext
@@ -48,6 +48,14 @@ LOCK_YEARS_MAX = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NewBucket:
+    """The body of CreateBucket. constraint: None if it names no location."""
+
+    constraint: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WantedAclDocument:
     """The body of PutBucketAcl or PutObjectAcl. owner_id: None if it names no owner."""
 
@@ -81,16 +89,19 @@ class NamedPart:
     checksums: Mapping[str, str]
 
 
-def parse_create_bucket(data: bytes) -> str | None:
-    """Return CreateBucket's LocationConstraint; None if it has none."""
+def parse_create_bucket(data: bytes) -> NewBucket:
+    """Return CreateBucket's location constraint and tags. Raises InvalidTag, TooManyTags."""
     if not data.strip():
-        return None
+        return NewBucket()
     root = _root(data, "CreateBucketConfiguration")
     for child in root.children:
-        if child.name != "LocationConstraint":
+        if child.name not in ("LocationConstraint", "Tags"):
             raise _not_done(child.name)
-    constraint = root.child("LocationConstraint")
-    return None if constraint is None else constraint.text.strip() or None
+    constraint, tags = root.child("LocationConstraint"), root.child("Tags")
+    return NewBucket(
+        constraint=None if constraint is None else constraint.text.strip() or None,
+        tags={} if tags is None else _tags(tags, tags_max=fields.BUCKET_TAGS_MAX),
+    )
 
 
 def parse_versioning(data: bytes) -> model.Versioning:
@@ -226,8 +237,12 @@ def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, 
     tag_set = root.child("TagSet")
     if tag_set is None:
         raise _malformed()
+    return _tags(tag_set, tags_max=tags_max)
+
+
+def _tags(element: xmltext.Element, *, tags_max: int) -> dict[str, str]:
     pairs = []
-    for tag in tag_set.children:
+    for tag in element.children:
         name, value = tag.child("Key"), tag.child("Value")
         if tag.name != "Tag" or name is None or value is None:
             raise _malformed()

@@ -7,9 +7,9 @@ context holds the request's Rulings. All write paths check here whether a key ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,7 +18,17 @@ from server.access import acls, decide, principals
 from server.access import errors as access_errors
 from server.accesslogs import delivery
 from server.auth import verify
-from server.s3 import bucketacls, demands, errors, fields, guard, lifecycles, operations, wire
+from server.s3 import (
+    bucketacls,
+    demands,
+    errors,
+    fields,
+    guard,
+    incoming,
+    lifecycles,
+    operations,
+    wire,
+)
 from storage import (
     batch,
     blobs,
@@ -204,16 +214,35 @@ def check_allowed(services: S3Services, call: calls.Call) -> None:
             services.authoriser.check(call.principal, demand)
 
 
-def judge_body(services: S3Services, call: calls.Call) -> None:
-    """Raise AccessDenied unless the call is allowed, once its body says what it asks for.
+async def read_judged(
+    services: S3Services,
+    call: calls.Call,
+    parse: Callable[[bytes], Result],
+    said: Callable[[Result], Mapping[str, Any]],
+) -> Result:
+    """Read and parse the document of an operation with `demands_of_document`, and judge the call.
 
-    It is the first decision of such a call, which the audit log has.
+    said: returns fields of the call's value, which policies may test, from the document. A caller
+    that may not do it whatever the document says does not learn whether it is malformed.
     """
+    data = await incoming.read_configuration(call)
+    try:
+        document = await incoming.parsed(parse, data)
+    except Exception:
+        _judge_document(services, call)
+        raise
+    call.value = dataclasses.replace(call.value, **said(document))
+    _judge_document(services, call)
+    return document
+
+
+def _judge_document(services: S3Services, call: calls.Call) -> None:
     call.caller = services.verifier.renew(call.caller)
     try:
         authorise(services, call)
     except access_errors.AccessDenied:
-        reveal_absent_bucket(services, call)
+        if call.operation.on_denial is not None:
+            call.operation.on_denial(services, call)
         raise
 
 

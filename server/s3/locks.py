@@ -5,7 +5,6 @@ Storage decides in its transaction whether a retention may be changed and a vers
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable
 
 from server import asgi, calls
@@ -56,10 +55,12 @@ async def get_object_retention(services: engines.S3Services, call: calls.Call) -
 async def put_object_retention(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
-    data = await incoming.read_configuration(call)
-    retention = await incoming.parsed(documents.parse_retention, data)
-    call.value = dataclasses.replace(operation, lock=locks.headers_of(retention, None))
-    engines.judge_body(services, call)
+    retention = await engines.read_judged(
+        services,
+        call,
+        documents.parse_retention,
+        lambda retention: {"lock": locks.headers_of(retention, None)},
+    )
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_retention(
@@ -85,10 +86,12 @@ async def get_object_legal_hold(services: engines.S3Services, call: calls.Call) 
 
 async def put_object_legal_hold(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectLock = call.value
-    data = await incoming.read_configuration(call)
-    legal_hold = await incoming.parsed(documents.parse_legal_hold, data)
-    call.value = dataclasses.replace(operation, lock=locks.headers_of(None, legal_hold))
-    engines.judge_body(services, call)
+    legal_hold = await engines.read_judged(
+        services,
+        call,
+        documents.parse_legal_hold,
+        lambda legal_hold: {"lock": locks.headers_of(None, legal_hold)},
+    )
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_legal_hold(

@@ -371,7 +371,7 @@ def _check_tags_copied(
     operation: operations.CopyObject = call.value
     if operation.tagging_directive == "REPLACE" or not source.attributes.tags:
         return
-    for demand in demands.copied_tags(call):
+    for demand in demands.copied_tags(call, source.attributes.tags):
         services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
 
 
@@ -427,9 +427,9 @@ def get_object_torrent(services: engines.S3Services, call: calls.Call) -> asgi.R
 
 async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
-    data = await incoming.read_configuration(call)
-    engines.check_allowed(services, call)
-    tags = await incoming.parsed(documents.parse_tagging, data)
+    tags = await engines.read_judged(
+        services, call, documents.parse_tagging, lambda tags: {"tags": tags}
+    )
     tagged = await _set_tags(services, operation, tags, call)
     return asgi.Response(200, engines.version_shown(call, tagged))
 

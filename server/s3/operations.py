@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from server.s3 import documents, errors, fields, forms, preconditions
@@ -42,11 +42,15 @@ class ListBuckets:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CreateBucket:
+    """Create a bucket. constraint, tags: of the document, which the handler reads."""
+
     bucket: str
     object_lock: bool = False
     integrity: fields.Integrity = fields.NO_INTEGRITY
     ownership: str | None = None
     acl: fields.WantedAcl | None = None
+    constraint: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,10 +235,13 @@ class GetObjectTagging:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutObjectTagging:
+    """Replace the tags of an object. tags: of the document, which the handler reads."""
+
     bucket: str
     key: str
     version_id: str | None = None
     integrity: fields.Integrity = fields.NO_INTEGRITY
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,6 +57,7 @@ def _row(
     on_tables: bool = True,
     owner_checked: bool = True,
     only_reads: bool = False,
+    demands_of_document: bool = False,
     on_denial: calls.OnDenial = engines.reveal_absent_bucket,
     # Policies decide what an anonymous caller may do.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
@@ -70,6 +71,7 @@ def _row(
             demands=_in_request(demands),
             authentication=authentication,
             only_reads=only_reads,
+            demands_of_document=demands_of_document,
             on_denial=on_denial,
         ),
         methods=tuple(method.split()),
@@ -425,6 +427,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         demands=demands.on_version("s3:PutObjectTagging", "s3:PutObjectVersionTagging", "write"),
         handler=objects.put_object_tagging,
         on_tables=False,
+        demands_of_document=True,
     ),
     _row(
         "DeleteObjectTagging",
@@ -474,9 +477,10 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "object",
         "legal-hold",
         parse=operations.parse_put_legal_hold,
-        demands=demands.for_lock("s3:PutObjectLegalHold"),
+        demands=demands.on_version("s3:PutObjectLegalHold", "s3:PutObjectLegalHold", "write"),
         handler=locks.put_object_legal_hold,
         on_tables=False,
+        demands_of_document=True,
     ),
     _row(
         "GetObjectRetention",
@@ -494,9 +498,10 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "object",
         "retention",
         parse=operations.parse_put_retention,
-        demands=demands.for_lock("s3:PutObjectRetention"),
+        demands=demands.on_version("s3:PutObjectRetention", "s3:PutObjectRetention", "write"),
         handler=locks.put_object_retention,
         on_tables=False,
+        demands_of_document=True,
     ),
     _row(
         "GetObjectTorrent",
@@ -546,6 +551,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         demands=demands.for_create_bucket,
         handler=buckets.create_bucket,
         owner_checked=False,
+        demands_of_document=True,
     ),
     _row(
         "DeleteBucket",

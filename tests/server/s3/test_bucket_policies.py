@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
@@ -335,6 +336,128 @@ def test_conditions_on_headers_and_on_the_tags_to_be(
             stranger.put_object(**put)
         else:
             assert refusal(stranger.put_object, **put) == (403, "AccessDenied")
+
+
+def tag_set(**tags: str) -> dict[str, Any]:
+    return {"TagSet": [{"Key": name, "Value": value} for name, value in tags.items()]}
+
+
+@pytest.mark.parametrize(
+    ("effect", "condition", "refused"),
+    [
+        ("Allow", {"StringEquals": {"s3:RequestObjectTag/open": "yes"}}, {"open": "no"}),
+        (
+            "Allow",
+            {"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["open"]}},
+            {"open": "yes", "more": "1"},
+        ),
+        ("Deny", {"StringEquals": {"s3:RequestObjectTag/open": "no"}}, {"open": "no"}),
+    ],
+)
+def test_a_document_of_tags_is_judged_by_the_tags_in_it(
+    place: kit.ObjectStore,
+    owner: Any,
+    bucket: str,
+    effect: str,
+    condition: Any,
+    refused: dict[str, str],
+) -> None:
+    caller = client_of(place, STRANGER) if effect == "Allow" else owner
+    text = policy(bucket, Effect=effect, Action="s3:PutObjectTagging", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    named = {"Bucket": bucket, "Key": "k"}
+    caller.put_object_tagging(**named, Tagging=tag_set(open="yes"))
+    wanted = {**named, "Tagging": tag_set(**refused)}
+    assert refusal(caller.put_object_tagging, **wanted) == (403, "AccessDenied")
+    assert owner.get_object_tagging(**named)["TagSet"] == tag_set(open="yes")["TagSet"]
+
+
+def test_a_copy_that_takes_over_tags_is_judged_by_them(owner: Any, bucket: str) -> None:
+    condition = {"StringEquals": {"s3:RequestObjectTag/open": "yes"}}
+    text = policy(bucket, Effect="Deny", Action="s3:PutObjectTagging", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    copying = {"Bucket": bucket, "Key": "copy", "CopySource": f"{bucket}/k"}
+    assert refusal(owner.copy_object, **copying) == (403, "AccessDenied")
+    owner.copy_object(**copying, TaggingDirective="REPLACE", Tagging="open=no")
+
+
+def test_a_document_of_a_lock_is_judged_by_the_lock_in_it(owner: Any, bucket: str) -> None:
+    name = f"{bucket}-locked"
+    owner.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    statements = [
+        ("s3:PutObjectRetention", {"StringEquals": {"s3:object-lock-mode": "COMPLIANCE"}}),
+        (
+            "s3:PutObjectRetention",
+            {"NumericGreaterThan": {"s3:object-lock-remaining-retention-days": "10"}},
+        ),
+        ("s3:PutObjectLegalHold", {"StringEquals": {"s3:object-lock-legal-hold": "OFF"}}),
+    ]
+    denials = [
+        json.loads(policy(name, Effect="Deny", Action=action, Condition=condition))["Statement"][0]
+        for action, condition in statements
+    ]
+    text = json.dumps({"Version": "2012-10-17", "Statement": denials})
+    owner.put_bucket_policy(Bucket=name, Policy=text)
+    named = {"Bucket": name, "Key": "k"}
+    owner.put_object(**named, Body=b"x")
+    now = datetime.datetime.now(datetime.UTC)
+
+    def retention(mode: str, days: float) -> dict[str, Any]:
+        return {"Mode": mode, "RetainUntilDate": now + datetime.timedelta(days=days)}
+
+    for wanted in (retention("COMPLIANCE", 1), retention("GOVERNANCE", 10.1)):
+        call = {**named, "Retention": wanted}
+        assert refusal(owner.put_object_retention, **call) == (403, "AccessDenied")
+        call = {
+            **named,
+            "Body": b"y",
+            "ObjectLockMode": wanted["Mode"],
+            "ObjectLockRetainUntilDate": wanted["RetainUntilDate"],
+        }
+        assert refusal(owner.put_object, **call) == (403, "AccessDenied")
+    owner.put_object_retention(**named, Retention=retention("GOVERNANCE", 10))
+    owner.put_object_legal_hold(**named, LegalHold={"Status": "ON"})
+    lifting = {**named, "LegalHold": {"Status": "OFF"}}
+    assert refusal(owner.put_object_legal_hold, **lifting) == (403, "AccessDenied")
+    assert owner.get_object_legal_hold(**named)["LegalHold"] == {"Status": "ON"}
+
+
+def test_a_bucket_is_made_as_policies_of_its_tags_and_location_say(tmp_path: Path) -> None:
+    def statement(effect: str, action: str, condition: Any) -> dict[str, Any]:
+        return {"Effect": effect, "Action": action, "Resource": "*", "Condition": condition}
+
+    rules = [
+        statement("Allow", "s3:CreateBucket", {"StringEquals": {"aws:RequestTag/team": "lake"}}),
+        statement(
+            "Allow",
+            "s3:TagResource",
+            {"ForAllValues:StringEquals": {"aws:TagKeys": ["team", "cost"]}},
+        ),
+        statement("Deny", "s3:CreateBucket", {"StringEquals": {"s3:locationconstraint": "EU"}}),
+    ]
+    user = config.User(
+        name="maker",
+        access_key="AKMAKER",
+        secret_key="maker's",
+        policies=({"Version": "2012-10-17", "Statement": rules},),
+    )
+    with kit.serve(tmp_path / "data", users=(user,)) as running:
+        maker = client_of(running, user)
+
+        def make(**configuration: Any) -> None:
+            maker.create_bucket(Bucket="other", CreateBucketConfiguration=configuration)
+
+        team, cost = {"Key": "team", "Value": "lake"}, {"Key": "cost", "Value": "1"}
+        wanted = {"Bucket": "tagged", "CreateBucketConfiguration": {"Tags": [team, cost]}}
+        maker.create_bucket(**wanted)
+        denied = (403, "AccessDenied")
+        assert refusal(maker.create_bucket, Bucket="plain") == denied
+        assert refusal(make, Tags=[{"Key": "team", "Value": "x"}]) == denied
+        assert refusal(make, Tags=[team, {"Key": "more", "Value": "1"}]) == denied
+        assert refusal(make, Tags=[team], LocationConstraint="EU") == denied
+        names = [row["Name"] for row in kit.client(running).list_buckets()["Buckets"]]
+        assert "tagged" in names
+        assert not {"plain", "other"} & set(names)
 
 
 def test_a_copy_source_is_judged_however_it_is_spelt(

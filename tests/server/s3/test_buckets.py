@@ -67,6 +67,37 @@ def constraint(region: str) -> bytes:
     ).encode()
 
 
+def tags_of(count: int) -> list[dict[str, str]]:
+    return [{"Key": f"k{number:02}", "Value": str(number)} for number in range(count)]
+
+
+def test_a_bucket_is_made_with_its_tags(s3: Any) -> None:
+    wanted = {"LocationConstraint": "eu-west-1", "Tags": tags_of(50)}
+    for _ in range(2):  # the second time it exists as it is wanted
+        s3.create_bucket(Bucket="tagged", CreateBucketConfiguration=wanted)
+        assert s3.get_bucket_tagging(Bucket="tagged")["TagSet"] == tags_of(50)
+    s3.create_bucket(Bucket="tagged")
+    with pytest.raises(botocore.exceptions.ClientError, match="BucketAlreadyExists"):
+        s3.create_bucket(Bucket="tagged", CreateBucketConfiguration={"Tags": tags_of(1)})
+    assert s3.get_bucket_tagging(Bucket="tagged")["TagSet"] == tags_of(50)
+
+
+@pytest.mark.parametrize(
+    ("tags", "code"),
+    [
+        (tags_of(51), "BadRequest"),
+        ([{"Key": "aws:a", "Value": "1"}], "InvalidTag"),
+        (2 * tags_of(1), "InvalidTag"),
+    ],
+)
+def test_tags_that_break_a_rule_make_no_bucket(
+    s3: Any, store: kit.ObjectStore, tags: list[dict[str, str]], code: str
+) -> None:
+    with pytest.raises(botocore.exceptions.ClientError, match=code):
+        s3.create_bucket(Bucket="never-tagged", CreateBucketConfiguration={"Tags": tags})
+    assert kit.call(store, "HEAD", "/never-tagged").status == 404
+
+
 @pytest.mark.parametrize(
     ("region", "status", "code"),
     [

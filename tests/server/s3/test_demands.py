@@ -39,14 +39,12 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         [("s3:PutBucketObjectLockConfiguration", BUCKET)],
     ),
     ("GetObjectRetention", operations.GetObjectLock(**K), [("s3:GetObjectRetention", OBJECT)]),
-    ("PutObjectRetention", operations.PutObjectLock(**K), []),
     (
         "PutObjectRetention",
         operations.PutObjectLock(**K, lock={}),
         [("s3:PutObjectRetention", OBJECT)],
     ),
     ("GetObjectLegalHold", operations.GetObjectLock(**K), [("s3:GetObjectLegalHold", OBJECT)]),
-    ("PutObjectLegalHold", operations.PutObjectLock(**K), []),
     (
         "PutObjectLegalHold",
         operations.PutObjectLock(**K, lock={}),

@@ -72,8 +72,18 @@ def test_complete_takes_parts_with_checksums_in_the_order_named() -> None:
 
 
 def test_a_bucket_may_come_with_no_body_at_all() -> None:
-    assert documents.parse_create_bucket(b"") is None
-    assert documents.parse_create_bucket(b"<CreateBucketConfiguration/>") is None
+    assert documents.parse_create_bucket(b"") == documents.NewBucket()
+    assert documents.parse_create_bucket(b"<CreateBucketConfiguration/>") == documents.NewBucket()
+
+
+def test_a_bucket_comes_with_a_location_and_tags() -> None:
+    body = (
+        b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint><Tags>"
+        b"<Tag><Key>a</Key><Value>1</Value></Tag><Tag><Key>b</Key><Value/></Tag></Tags>"
+        b"</CreateBucketConfiguration>"
+    )
+    wanted = documents.NewBucket(constraint="eu-west-1", tags={"a": "1", "b": ""})
+    assert documents.parse_create_bucket(body) == wanted
 
 
 def test_a_bucket_of_a_kind_that_is_not_done_is_refused_by_name() -> None:
