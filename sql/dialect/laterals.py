@@ -20,9 +20,10 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import columns, functions, scopes, unnesting
+from sql.dialect import columns, expressions, functions, scopes, unnesting
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
 from sql.plan import code, emit, predicates, relations, sharing, substitution
+from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 CLAUSES = frozenset({"expressions", "from_", "joins", "where"})
@@ -82,25 +83,43 @@ def is_one_row(inner: exp.Select) -> bool:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LateralItem:
+    """A column of a query of one row. bound: as the query binds it; node: its tree."""
+
+    name: str
+    node: Any
+    bound: Expr
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneRowQuery:
+    """A query after LATERAL that aggregates without GROUP BY.
+
+    own: the aliases of its tables. where: its conditions, as trees and bound.
+    """
+
+    tree: exp.Select
+    own: set[str]
+    items: Sequence[LateralItem]
+    where: Sequence[tuple[Any, Expr]]
+
+
 def one_row(
     join: exp.Join,
     side: str,
     scope: QueryScope,
     left: relations.Rel,
-    items: Sequence[tuple[str, Any]],
-    inner: exp.Select,
+    query: OneRowQuery,
 ) -> relations.Rel:
     """Return left with the columns of a query of one row; the scope gets these columns."""
     on = join.args.get("on")
     if on is not None and not (isinstance(on, exp.Boolean) and on.this):
         raise errors.unsupported(f"{side} JOIN LATERAL of an aggregate with a condition".strip())
-    values = []
-    for name, node in items:
-        if isinstance(node, Expr):
-            raise errors.unsupported("LATERAL of an aggregate beside *")
-        query = inner.copy()
-        query.set("expressions", [node.copy()])
-        values.append((name, scope.scalar_query(query)))
+    parts = [*(item.bound for item in query.items), *(part for _, part in query.where)]
+    if any(part.is_volatile or part.window for part in parts):
+        raise errors.unsupported("LATERAL of an aggregate with a window or volatile function")
+    values = [(item.name, _of_one_row(item, query, scope)) for item in query.items]
     binder = scope.binder
     alias = binder.alias("lateral")
     kept = unnesting.moved(scope, 0, alias)
@@ -113,6 +132,38 @@ def one_row(
     _add(join, shown, scope, rows=1)
     project = relations.Project(source=left, items=relations.items(listed))
     return relations.Named(query=project, alias=alias)
+
+
+def _of_one_row(item: LateralItem, query: OneRowQuery, scope: QueryScope) -> Expr:
+    """Return a column of a query of one row, for a row of the scope.
+
+    The engine has no form for a condition on outer columns alone in a scalar subquery. Where one is
+    not true, the value is that of no rows.
+    """
+    own = query.own
+    has_query = any(type(node) is code.Subquery for node in substitution.nodes([item.bound]))
+    if not item.bound.aggregate:
+        if has_query:
+            raise errors.unsupported("LATERAL of an aggregate beside a query")
+        if not _reads_none(item.bound, own):
+            raise errors.not_grouped(item.name)
+        return item.bound
+    if not has_query and not _reads_only(item.bound, own):
+        raise errors.unsupported("LATERAL of an aggregate with an outer column in its expression")
+    select = query.tree.copy()
+    select.set("expressions", [item.node.copy()])
+    select.set("where", None)
+    outer_conditions = [part for _, part in query.where if _reads_none(part, own)]
+    of_no_rows = select.copy().where(expressions.Unpruned(this=exp.false()))
+    for node, part in query.where:
+        if not _reads_none(part, own):
+            select = select.where(node.copy(), copy=False)
+    value = scope.scalar_query(select)
+    if not outer_conditions:
+        return value
+    otherwise = scope.scalar_query(of_no_rows)
+    computed = code.case([(code.joined(outer_conditions, "AND"), value)], otherwise)
+    return exprs.derived(computed, value.type, [value, otherwise, *outer_conditions], nullable=True)
 
 
 def bind(

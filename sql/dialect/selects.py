@@ -341,7 +341,20 @@ class SelectBinder:
             raise errors.unsupported("LATERAL beside FULL JOIN")
         scope = QueryScope(binder=self._binder, parent=self._scope)
         inner = SelectBinder(self._binder, query, scope)
-        return laterals.one_row(join, side, self._scope, left, inner._select_list(), query)
+        before = self._binder.relations
+        own = sharing.aliases_of(inner._from())
+        items = [
+            laterals.LateralItem(name=name, node=node, bound=inner._bound_item(name, node))
+            for name, node in inner._select_list()
+        ]
+        clause = query.args.get("where")
+        nodes = [] if clause is None else _conjuncts(clause.this)
+        where = [(node, inner._filter(node)) for node in nodes]
+        for _, part in where:
+            check_plain(part, "WHERE clause")
+        self._binder.relations = before  # counted where the columns are computed
+        bound = laterals.OneRowQuery(tree=query, own=own, items=items, where=where)
+        return laterals.one_row(join, side, self._scope, left, bound)
 
     def _unnest(
         self,

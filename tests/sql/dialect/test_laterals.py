@@ -63,6 +63,16 @@ QUERIES = {
     " where tid = t.id) x, lateral (select count(*) c from w where n = x.s) y",
     "aggregate, grouped above": "select x.c, count(*) from t, lateral (select count(*) c from w"
     " where tid = t.id) x group by x.c",
+    "aggregate, outer condition": "select v, c from t, lateral (select count(*) c from w"
+    " where t.id = 1) x",
+    "aggregate, outer conditions": "select v, c, m from t left join lateral (select count(*) c,"
+    " coalesce(max(n), -1) m from w where tid = t.id and v in ('a', 'd') and t.z < 1) x on true",
+    "aggregate, outer condition first": "select v, c from t, lateral (select count(*) c from w"
+    " where 1 = t.id and tid = 1) x",
+    "aggregate beside an outer column": "select v, c, d, 5 from t, lateral (select max(n) c,"
+    " t.id as d, 7 as e from w where tid = t.id) x",
+    "aggregate, compared by <": "select v, m from t, lateral (select max(n) m from w"
+    " where tid < t.id) x",
     "LIMIT": "select v, n from t, lateral (select n from w where tid = t.id"
     " order by n desc limit 1) x",
     "LIMIT, LEFT": "select v, x.n from t left join lateral (select n, tid from w where w.tid = t.id"
@@ -109,6 +119,13 @@ REFUSED = [
     ("select * from t, lateral (select n from w group by n having n > 1) x", "HAVING"),
     ("select * from t left join lateral (select max(n) m from w) x on x.m > 1", "a condition"),
     ("select * from t, lateral (select n from w where n in (select 1)) x", "a query in WHERE"),
+    ("select * from t, lateral (select max(n) + t.id m from w) x", "in its expression"),
+    ("select * from t, lateral (select max(t.id) m from w) x", "in its expression"),
+    ("select * from t, lateral (select max(random()) m from w) x", "or volatile function"),
+    ("select * from t, lateral (select max(n) m from w where random() > 5) x", "or volatile"),
+    ("select * from t, lateral (select max(n), max(n) over () from w) x", "a window or"),
+    ("select * from t, lateral (select max(n) m, (select 5) k from w) x", "beside a query"),
+    ("select * from t, lateral (select max(n) m from w group by ()) x", "GROUPING SETS"),
     ("select * from t, lateral (select uuid_string() u from w) x", "volatile"),
     ("select * from t right join lateral (select n from w) x on true", "RIGHT JOIN LATERAL"),
     ("select * from t left join lateral (select 1 as c from w) x on true", "LEFT JOIN LATERAL"),
@@ -124,6 +141,13 @@ def test_a_lateral_query_that_is_no_join_is_refused(text: str, words: Any) -> No
         sql_text.bind(text, TABLES)
     assert caught.value.code == "000002"
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize("items", ["max(n) m, tid", "max(n) m, *"])
+def test_a_lateral_aggregate_has_no_other_column_of_its_tables(items: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(f"select * from t, lateral (select {items} from w where t.id = 1) x", TABLES)
+    assert caught.value.code == "000979"
 
 
 def test_a_lateral_query_does_not_see_tables_to_its_right() -> None:
