@@ -607,6 +607,10 @@ def _field(match: re.Match[str], zone: str) -> Kernel:
     return nested_kernels.field(match[1], match[2], zone)
 
 
+def _one_zero(match: re.Match[str], zone: str) -> Kernel:
+    return nested_kernels.one_zero(match[1], zone)
+
+
 def _flatten_nested(match: re.Match[str], zone: str) -> Kernel:
     leaf = functools.partial(kernel, zone=zone)
     return nested_kernels.flatten(match[2], zone, leaf, is_outer=bool(match[1]))
@@ -657,6 +661,7 @@ FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Ke
     (re.compile("_v_of_instant"), _variant_of_instant),
     (re.compile("_field_([0-9]+(?:_[0-9]+)*)_([0-9a-f]+)"), _field),
     (re.compile("_v_of_nested_([0-9a-f]+)"), _variant_of_nested),
+    (re.compile("_one_zero_([0-9a-f]+)"), _one_zero),
     (re.compile("_flatten_nested(_outer)?_([0-9a-f]+)"), _flatten_nested),
     *moment_kernels.FAMILIES_OF_ZONE,
 )

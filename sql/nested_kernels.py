@@ -59,6 +59,39 @@ def field(path: str, encoded: str, zone: str) -> Kernel:
     return Kernel(function=function, arguments=(struct,), result=result)
 
 
+# As a key
+
+
+def one_zero(encoded: str, zone: str) -> Kernel:
+    """Nested values with 0.0 for -0.0: what is equal has the same bytes."""
+    nested = arrow_type(encoded, zone)
+    return Kernel(function=_with_one_zero, arguments=(nested,), result=nested)
+
+
+def _with_one_zero(array: Any) -> Any:
+    nested = array.type
+    if pa.types.is_float64(nested):
+        return pc.add(array, pa.scalar(0.0))
+    if pa.types.is_struct(nested):
+        columns = [_with_one_zero(array.field(index)) for index in range(nested.num_fields)]
+        return pa.StructArray.from_arrays(columns, fields=list(nested), mask=array.is_null())
+    if pa.types.is_map(nested):
+        entries = [array.keys, _with_one_zero(array.items)]
+        fields = [nested.key_field, nested.item_field]
+        return _with_elements(array, pa.StructArray.from_arrays(entries, fields=fields))
+    if pa.types.is_list(nested):
+        return _with_elements(array, _with_one_zero(array.values))
+    return array
+
+
+def _with_elements(array: Any, elements: Any) -> Any:
+    """Return lists or maps with other elements in the place of those of the whole array."""
+    own = array.buffers()[:2]
+    return pa.Array.from_buffers(
+        array.type, len(array), own, offset=array.offset, children=[elements]
+    )
+
+
 # As a VARIANT
 
 

@@ -90,7 +90,7 @@ def count(call: FunctionCall) -> Expr:
     if len(operands) == 1:
         return _count(call, operands[0], operands)
     present = code.joined([code.is_not_null(operand) for operand in operands], "AND")
-    row = code.call("struct", *map(rewrites.as_instant, operands)) if call.distinct else 1
+    row = code.call("struct", *map(rewrites.as_key, operands)) if call.distinct else 1
     return _count(call, code.case([(present, row)]), operands)
 
 
@@ -98,7 +98,7 @@ def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
     if isinstance(counted, Expr) and counted.type.name == "variant":
         counted = code.call("nullif", counted, variants.NULL_TEXT)
     if isinstance(counted, Expr) and call.distinct:
-        counted = rewrites.as_instant(counted)
+        counted = rewrites.with_one_zero(rewrites.as_instant(counted))
     number = code.FunctionUse(
         name="count", arguments=(counted,), is_distinct=call.distinct, over=call.over
     )

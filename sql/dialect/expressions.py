@@ -774,9 +774,7 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     if node.args.get("alias") is not None:
         raise errors.unsupported("a named window")
     name = str(call.this).upper()
-    partition = [
-        rewrites.as_instant(bind(item, scope)) for item in node.args.get("partition_by") or ()
-    ]
+    partition = [rewrites.as_key(bind(item, scope)) for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
     ordering: dict[str, Any] = {"order": (), "order_parts": ()}
     if order is not None:

@@ -481,6 +481,8 @@ class Binder:
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
         word += " ALL" if not tree.args.get("distinct") else ""
         converted = [self._branch(side, targets) for side in sides]
+        if word != "UNION ALL" and any(map(sqltypes.holds_floats, targets)):
+            converted = [self.with_one_zero(side) for side in converted]
         branches = [
             converted[0].rel,
             *(self._branch_named(side, outputs) for side in converted[1:]),
@@ -497,6 +499,19 @@ class Binder:
             combined = relations.set_operation(word, branches)
         rel = self._ordered(tree, combined, outputs, scope)
         return PlannedQuery(rel=rel, outputs=outputs, rows=rows)
+
+    def with_one_zero(self, query: PlannedQuery) -> PlannedQuery:
+        """Return a query with 0.0 for -0.0 inside its structured values."""
+        alias = self.alias("branch")
+        items = []
+        for output in query.outputs:
+            use = code.ColumnUse(relation=alias, name=output.unique)
+            column = Expr(code=use, type=output.type, nullable=output.nullable)
+            value = rewrites.with_one_zero(column)
+            items.append(relations.ProjectItem(name=output.unique, value=value))
+        named = relations.Named(query=query.rel, alias=alias)
+        rel = relations.Project(source=named, items=tuple(items))
+        return dataclasses.replace(query, rel=rel)
 
     def _by_name(self, sides: Sequence[PlannedQuery]) -> list[PlannedQuery]:
         """Return the branches of UNION BY NAME with the columns of all of them, in one order.

@@ -513,6 +513,24 @@ def as_instant(value: Expr) -> Expr:
     return cast(value, sqltypes.TIMESTAMP_LTZ) if is_zoned else value
 
 
+def as_key(value: Expr) -> Expr:
+    """Return a value so that the engine tells apart only what `=` does, in a list of values too.
+
+    A TIMESTAMP_TZ counts by its instant, -0.0 as 0.0.
+    """
+    if value.type.name == "real":
+        return exprs.derived(code.infix(value, "+", exprs.real(0.0)), value.type, [value])
+    return with_one_zero(as_instant(value))
+
+
+def with_one_zero(value: Expr) -> Expr:
+    """Return a structured value with 0.0 for -0.0 inside it, and other values as such."""
+    if not sqltypes.holds_floats(value.type):
+        return value
+    name = f"_one_zero_{sqltypes.encoded(value.type)}"
+    return exprs.derived(code.kernel(name, value), value.type, [value])
+
+
 def at_zone(instant: Expr, zone: str) -> Expr:
     """Return a TIMESTAMP_LTZ as the TIMESTAMP_TZ with the offset that a zone has then."""
     packed = code.kernel("_zoned_at_zone", code.arrow(instant, "Int64"), zone)

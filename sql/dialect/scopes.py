@@ -156,6 +156,8 @@ class NameBinder(Protocol):
 
     def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery: ...
 
+    def with_one_zero(self, query: PlannedQuery) -> PlannedQuery: ...
+
     def converted(
         self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]
     ) -> PlannedQuery: ...
@@ -488,6 +490,8 @@ class QueryScope:
             return self._counted_in_query(operand, inner, query, negated=negated)
         if not sqltypes.same_in_engine(output.type, sql_type):
             query = self.binder.converted(query, [sql_type])
+        if sqltypes.holds_floats(sql_type):
+            operand, query = rewrites.with_one_zero(operand), self.binder.with_one_zero(query)
         among = code.Among(
             operand=operand, members=(code.Subquery(query=query.rel),), negated=negated
         )

@@ -30,6 +30,7 @@ from sql.dialect import (
     scopes,
     shapes,
     sqltypes,
+    structures,
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
@@ -114,6 +115,8 @@ class SelectBinder:
             rel = instants.distinct(rel, columns_of, self._binder.alias)
         if order:
             rel = relations.Sort(source=rel, keys=order)
+        if keys or is_distinct:
+            rel = structures.with_one_zero(rel)
         if keys:
             rel = instants.grouped(rel, self._binder.alias)
         if is_aggregate or having is not None:

@@ -213,6 +213,12 @@ def _form(sql_type: SqlType) -> Any:
     return arrow_name(sql_type)
 
 
+def holds_floats(sql_type: SqlType) -> bool:
+    """Return whether there are FLOATs inside the values of a structured type."""
+    members = () if sql_type.structure is None else sql_type.structure.members
+    return any(of_member.name == "real" or holds_floats(of_member) for _, of_member in members)
+
+
 def shown(sql_type: SqlType) -> str:
     """Return the type as in DESCRIBE and messages."""
     match sql_type.name:

@@ -8,10 +8,11 @@ error of the text. Source: Snowflake, Structured data types.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from sql import errors, variants
 from sql.dialect import builders, rewrites, sqltypes
-from sql.plan import code
+from sql.plan import code, emit, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -98,6 +99,45 @@ def contains_key(value: Expr, key: Expr) -> Expr:
         is_absent = code.joined([code.is_not_null(part) for part in (value, key)], "AND")
         has = code.call("coalesce", has, code.case([(is_absent, code.FALSE)]))
     return exprs.derived(has, sqltypes.BOOLEAN, [value, key])
+
+
+def with_one_zero(select: relations.Rel) -> relations.Rel:
+    """Return a SELECT that groups by structured values, or by DISTINCT, as `=` compares them.
+
+    select: Sort or Project, and the steps below it. The engine's own groups of such values tell
+    -0.0 from 0.0.
+    """
+    steps, below = sharing.steps_of(select)
+    keys: list[code.Part] = []
+    for step in reversed(steps):
+        match step:
+            case relations.Aggregate(keys=parts):
+                below = step.source
+                for part in parts:
+                    if isinstance(part, relations.GroupingSets):
+                        keys += [key for each in part.sets for key in each]
+                    else:
+                        keys.append(part)
+            case relations.Project(is_distinct=True, items=items):
+                below = below if keys else step.source
+                keys += [item.value for item in items]
+    texts = {emit.text(key) for key in keys if _holds_floats(key)}
+    if not texts:
+        return select
+
+    def replace(node: Any) -> Any:
+        if node is below:
+            return node
+        if _holds_floats(node) and emit.text(node) in texts:
+            return rewrites.with_one_zero(node)
+        return None
+
+    changed: relations.Rel = substitution.substituted(select, replace)
+    return changed
+
+
+def _holds_floats(node: Any) -> bool:
+    return type(node) is Expr and sqltypes.holds_floats(node.type)
 
 
 def value_type(structure: sqltypes.Structure) -> sqltypes.SqlType:

@@ -128,6 +128,11 @@ def type_of(arrow_type: pa.DataType) -> sqltypes.SqlType:
     if pa.types.is_map(nested):
         pair = {"key": type_of(nested.key_type), "value": type_of(nested.item_type)}
         return sqltypes.structured("map", pair)
+    if pa.types.is_struct(nested):
+        members = {member.name: type_of(member.type) for member in nested}
+        return sqltypes.structured("struct", members)
+    if pa.types.is_list(nested):
+        return sqltypes.structured("list", {"element": type_of(nested.value_type)})
     return TYPES[arrow_type]
 
 

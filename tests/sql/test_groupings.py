@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from sql import errors
-from tests.kit import local_sql
+from sql import errors, kernels
+from sql.dialect import sqltypes
+from tests.kit import local_sql, sql_text
 
 CASES = {
     # keys that are conditions
@@ -67,3 +71,82 @@ def test_sets_that_are_written_out_are_bounded(tmp_path: Path) -> None:
         assert rows == [(1,)] * 14
 
     local_sql.run_local(tmp_path, work)
+
+
+PAIR = pa.struct([("f", pa.float64()), ("n", pa.int64())])
+ZEROS = {
+    "t": pa.table(
+        {
+            "id": pa.array([1, 2, 3, 4, 5]),
+            "z": pa.array([0.0, -0.0, 1.5, None, 1.5]),
+            "s": pa.array(
+                [
+                    {"f": 0.0, "n": 1},
+                    {"f": -0.0, "n": 1},
+                    {"f": 1.5, "n": 1},
+                    None,
+                    {"f": None, "n": 1},
+                ],
+                PAIR,
+            ),
+            "l": pa.array(
+                [[{"f": -0.0, "n": 1}, None], [{"f": 0.0, "n": 1}, None], [], None, [None]],
+                pa.list_(pa.field("element", PAIR)),
+            ),
+        }
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select max(id), count(*) from t group by s order by 1", [(2, 2), (3, 1), (4, 1), (5, 1)]),
+        ("select max(id), count(*) from t group by l order by 1", [(2, 2), (3, 1), (4, 1), (5, 1)]),
+        ("select s:f, max(id) from t where id < 4 group by s order by 2", [(0.0, 2), (1.5, 3)]),
+        ("select count(*) from (select distinct s, id > 9 from t)", [(4,)]),
+        ("select count(distinct s), count(distinct l), count(distinct z, 1) from t", [(3, 3, 2)]),
+        ("select count(*) from (select s from t union select s from t)", [(4,)]),
+        ("select s from t where id = 1 except select s from t where id = 2", []),
+        ("select id from t where s in (select s from t where id = 2) order by 1", [(1,), (2,)]),
+        (
+            "select count(*) over (partition by s) from t order by id",
+            [(2,), (2,), (1,), (1,), (1,)],
+        ),
+        (
+            "select count(*) over (partition by z) from t order by id",
+            [(2,), (2,), (2,), (1,), (2,)],
+        ),
+        (
+            "select max(id), s:f, count(*) from t where id < 3 group by rollup(s) order by 2",
+            [(2, 0.0, 2), (2, None, 2)],
+        ),
+    ],
+)
+def test_both_zeros_are_one_key_as_they_are_equal(text: str, expected: list[Any]) -> None:
+    assert sql_text.answer(text, ZEROS).rows == expected
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_structured_values_have_one_zero_wherever_an_array_begins(start: int) -> None:
+    doubles = pa.map_(pa.string(), pa.float64())
+    arrow_type = pa.struct([("m", doubles), ("l", pa.list_(pa.field("element", pa.float64())))])
+    sql_type = sqltypes.structured(
+        "struct",
+        {
+            "m": sqltypes.structured("map", {"key": sqltypes.TEXT, "value": sqltypes.REAL}),
+            "l": sqltypes.structured("list", {"element": sqltypes.REAL}),
+        },
+    )
+    rows: list[Any] = [
+        {"m": [("a", -0.0)], "l": [0.0, -0.0, None]},
+        None,
+        {"m": None, "l": []},
+        {"m": [("b", -0.0), ("c", 2.0)], "l": [-0.0]},
+    ]
+    function = kernels.kernel(f"_one_zero_{sqltypes.encoded(sql_type)}").function
+    normal = function(pa.array(rows, arrow_type).slice(start))
+    normal.validate(full=True)
+    assert normal.to_pylist() == rows[start:]
+    last = normal[-1].as_py()
+    assert [math.copysign(1, number) for number in [last["m"][0][1], *last["l"]]] == [1.0, 1.0]
