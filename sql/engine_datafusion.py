@@ -29,6 +29,7 @@ from sql import (
     deletes,
     engine,
     ipc,
+    kernelforms,
     kernels,
     lambda_kernels,
     parquet_files,
@@ -518,7 +519,8 @@ def _register_function(
         evaluator = functools.partial(_WholePartition, kernel.function)
         context.register_udwf(datafusion.udwf(evaluator, *types, name=name))
     else:
-        context.register_udf(datafusion.udf(kernel.function, *types, name=name))
+        engine_name = kernelforms.engine_name(name)
+        context.register_udf(datafusion.udf(kernel.function, *types, name=engine_name))
 
 
 class _WholePartition(user_defined.WindowEvaluator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -107,6 +108,22 @@ def by_row(*arguments: pa.DataType, result: pa.DataType) -> Callable[[Callable[.
 def text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
     """Return the kernel of a function of one array of texts."""
     return Kernel(function=function, arguments=(pa.string(),), result=result, volatility="volatile")
+
+
+TYPED: Final = re.compile(
+    r"(_field(?:_[0-9]+)+|_v_of_nested|_one_zero|_flatten_nested(?:_outer)?)_([0-9a-f]+)"
+)
+"""Names of kernels that end in a nested type, which is as long as it has fields."""
+DIGEST_BYTES: Final = 16
+
+
+def engine_name(name: str) -> str:
+    """Return the name under which the engine has a kernel: a digest stands for a nested type."""
+    match = TYPED.fullmatch(name)
+    if match is None:
+        return name
+    digest = hashlib.blake2b(match[2].encode(), digest_size=DIGEST_BYTES)
+    return f"{match[1]}_{digest.hexdigest()}"
 
 
 INSTANT: Final = "Instant"

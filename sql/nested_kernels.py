@@ -7,9 +7,10 @@ kernels of their types, and joined.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -21,12 +22,19 @@ from sql.kernelforms import Kernel, coded
 Texts: TypeAlias = list[str | None]
 """Canonical texts; None for SQL NULL."""
 
+TYPES_MAX: Final = 16
+"""Types that stay decoded."""
+
 Leaf: TypeAlias = Callable[[str], Kernel]
 """Returns the kernel of a name, which is none of this module."""
 
 
+@functools.lru_cache(TYPES_MAX)
 def arrow_type(encoded: str, zone: str) -> pa.DataType:
-    """Return the Arrow type that the name of a kernel contains. zone: the session's."""
+    """Return the Arrow type that the name of a kernel contains. zone: the session's.
+
+    A query calls a kernel for each field of a struct that it reads, all with the struct's type.
+    """
     return _arrow_type(json.loads(bytes.fromhex(encoded)), zone)
 
 

@@ -10,10 +10,11 @@ relies on them is computed of values that the engine has checked (`rewrites.prov
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from sql import outcomes
 
@@ -195,6 +196,11 @@ def arrow_name(sql_type: SqlType) -> str:
     raise AssertionError(f"{sql_type.name} has no Arrow name")
 
 
+TYPES_MAX: Final = 16
+"""Types whose encoded form stays: that of a struct is needed once for each field that is read."""
+
+
+@functools.lru_cache(TYPES_MAX)
 def encoded(sql_type: SqlType) -> str:
     """Return a nested type as the names of kernels contain it (`sql.nested_kernels`)."""
     return json.dumps(_form(sql_type), separators=(",", ":")).encode().hex()

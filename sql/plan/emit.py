@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from sql import errors
+from sql import errors, kernelforms
 from sql.plan import code, relations
 from sql.plan.expressions import Expr
 
@@ -203,7 +203,8 @@ def _column(quote: Quote, column: code.ColumnUse) -> Pieces:
 
 
 def _call(call: code.FunctionUse) -> Pieces:
-    pieces: Pieces = [f"{call.name}(DISTINCT " if call.is_distinct else f"{call.name}("]
+    name = kernelforms.engine_name(call.name) if call.is_kernel else call.name
+    pieces: Pieces = [f"{name}(DISTINCT " if call.is_distinct else f"{name}("]
     pieces += _listed(call.arguments)
     if call.order:
         pieces += [" ORDER BY ", *keys(call.order)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pyarrow as pa
 import pytest
 
 from sql import errors
@@ -105,3 +106,16 @@ def test_binding_takes_time_in_proportion_to_the_text(name: str, text: str) -> N
 
     # Five times the text; with quadratic cost it would take 25 times as long.
     assert seconds(1_500) < seconds(300) * 12
+
+
+def test_many_fields_of_one_wide_struct_are_read_in_short_text() -> None:
+    names = [f"measured_{number}" for number in range(150)]
+    wide = pa.struct([(name, pa.int64()) for name in names])
+    row = {name: number for number, name in enumerate(names)}
+    tables = {"t": pa.table({"s": pa.array([row, None], wide)})}
+    added = "+".join(f"s:{name}" for name in names[:10])
+    assert sql_text.answer(f"select {added} from t", tables).rows == [(45,), (None,)]
+    text = f"select {','.join(f's:{name}' for name in names)} from t"
+    answer = sql_text.answer(text, tables)
+    assert answer.rows == [tuple(range(150)), (None,) * 150]
+    assert len(answer.bound.sql) < 10 * len(text)
