@@ -56,7 +56,8 @@ def _state(_: re.Match[str]) -> Kernel:
     """The sketch of some places; NULLs among them are none."""
 
     def sketch(places: Any) -> bytes:
-        return _written((place >> RANK_BITS, place & 63) for place in places if place is not None)
+        present = places.drop_null().to_pylist()
+        return _written((place >> RANK_BITS, place & 63) for place in present)
 
     return _of_lists(sketch, pa.int64(), pa.binary())
 
@@ -64,23 +65,70 @@ def _state(_: re.Match[str]) -> Kernel:
 def _merged(_: re.Match[str]) -> Kernel:
     """The sketch of all that some sketches are of."""
 
-    def merged(states: Any) -> bytes:
-        registers = bytes(REGISTERS)
-        for state in states:
-            if state is not None:
-                registers = bytes(map(max, registers, _registers(state)))
-        return HEAD + registers
-
-    return _of_lists(merged, pa.binary(), pa.binary())
+    # Large: all states of a query may be more bytes than 32 bits count.
+    return _of_lists(_union, pa.large_binary(), pa.binary())
 
 
 def _of_lists(compute: Callable[[Any], Any], of: pa.DataType, result: pa.DataType) -> Kernel:
+    """Return a kernel that computes a value of each list's array of elements; NULL is an empty one.
+
+    The elements stay where the engine has them.
+    """
+
     def function(lists: Any) -> Any:
-        return pa.array([compute(each or ()) for each in lists.to_pylist()], result)
+        elements = lists.values
+        offsets = lists.offsets.to_pylist() if len(lists) else [0]
+        bounds = zip(offsets, offsets[1:], lists.is_valid().to_pylist(), strict=False)
+        return pa.array(
+            [
+                compute(elements.slice(low, (high - low) if is_valid else 0))
+                for low, high, is_valid in bounds
+            ],
+            result,
+        )
 
     return Kernel(
         function=function, arguments=(pa.list_(of),), result=result, volatility="volatile"
     )
+
+
+STATES_AT_ONCE: Final = 64
+"""How many sketches one call of Arrow merges."""
+
+
+def _union(states: Any) -> bytes:
+    """Return the sketch of all that the sketches of an array are of."""
+    if not len(states):
+        return HEAD + bytes(REGISTERS)
+    _, ends_buffer, content = states.buffers()
+    offsets: Any = pa.Array.from_buffers(
+        pa.int64(), len(states) + 1, [None, ends_buffer], offset=states.offset
+    )
+    ends: list[int] = offsets.to_pylist()
+    columns = []
+    for start, end, is_valid in zip(ends, ends[1:], states.is_valid().to_pylist(), strict=False):
+        if is_valid:
+            if end - start != len(HEAD) + REGISTERS:
+                raise _no_state()
+            if content.slice(start, len(HEAD)).to_pybytes() != HEAD:
+                raise _no_state()
+            columns.append(start + len(HEAD))
+    merged: Any = pa.array(bytes(REGISTERS), pa.uint8())
+    for first in range(0, len(columns), STATES_AT_ONCE):
+        merged = pc.max_element_wise(
+            merged,
+            *(
+                pa.Array.from_buffers(pa.uint8(), REGISTERS, [None, content], offset=column)
+                for column in columns[first : first + STATES_AT_ONCE]
+            ),
+        )
+    state: bytes = HEAD + merged.buffers()[1].slice(0, REGISTERS).to_pybytes()
+    _registers(state)
+    return state
+
+
+def _no_state() -> ValueError:
+    return coded("100039", "a binary value that is no HyperLogLog state")
 
 
 def _written(ranks: Iterable[tuple[int, int]]) -> bytes:
@@ -93,7 +141,7 @@ def _written(ranks: Iterable[tuple[int, int]]) -> bytes:
 def _registers(state: bytes) -> bytes:
     registers = state.removeprefix(HEAD)
     if len(state) != len(HEAD) + REGISTERS or not state.startswith(HEAD):
-        raise coded("100039", "a binary value that is no HyperLogLog state")
+        raise _no_state()
     if max(registers) > RANK_MAX:
         raise coded("100039", "a HyperLogLog state with an impossible rank")
     return registers
@@ -177,10 +225,10 @@ def _digest(_: re.Match[str]) -> Kernel:
     """The t-digest of some FLOATs."""
 
     def digest(values: Any) -> str:
-        pairs = [(value, 1.0) for value in values if value is not None]
-        if not all(math.isfinite(value) for value, _ in pairs):
+        values = values.drop_null()
+        if not pc.all(pc.is_finite(values), min_count=0).as_py():
             raise kernelforms.refusal("APPROX_PERCENTILE_ACCUMULATE of NaN or infinity")
-        return _digest_text(_compressed(pairs))
+        return _digest_text(_of_sorted(values.sort()))
 
     return _of_lists(digest, pa.float64(), pa.string())
 
@@ -189,7 +237,7 @@ def _digests_merged(_: re.Match[str]) -> Kernel:
     """The t-digest of all that some t-digests are of."""
 
     def merged(states: Any) -> str:
-        pairs = [pair for state in states if state is not None for pair in _pairs(state)]
+        pairs = [pair for state in states.drop_null().to_pylist() for pair in _pairs(state)]
         return _digest_text(_compressed(pairs))
 
     return _of_lists(merged, pa.string(), pa.string())
@@ -216,6 +264,36 @@ def _compressed(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
             before += last_weight
         joined.append((mean, weight))
     return joined
+
+
+def _of_sorted(values: Any) -> list[tuple[float, float]]:
+    """Return the means with weights of an array of numbers, joined as `_compressed` does."""
+    pairs: list[tuple[float, float]] = []
+    start, count = 0, len(values)
+    while start < count:
+        end = _end_of_mean(start, count) if 0 < start < count - 1 else start + 1
+        pairs.append((_mean(values.slice(start, end - start)), float(end - start)))
+        start = end
+    return pairs
+
+
+def _end_of_mean(start: int, count: int) -> int:
+    """Return where a mean that begins at one of so many values ends: before the last one at most.
+
+    The scale function grows by 1 at most from its begin to its end.
+    """
+    angle = (_scale(start / count) + 1) * 2 * math.pi / COMPRESSION
+    share = (math.sin(min(angle, math.pi / 2)) + 1) / 2
+    return min(max(math.floor(share * count), start + 1), count - 1)
+
+
+def _mean(values: Any) -> float:
+    mean: float = pc.mean(values).as_py()
+    if math.isfinite(mean):
+        return mean
+    shares: Any = pc.divide(values, float(len(values)))  # whose sum is finite
+    total: float = pc.sum(shares).as_py()
+    return total
 
 
 def _between(low: float, high: float, share: float) -> float:

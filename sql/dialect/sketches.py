@@ -37,8 +37,8 @@ def _merged(call: FunctionCall) -> tuple[Expr, code.Code]:
     state = call.arg(0)
     if state.type.name not in ("binary", "null"):
         raise call.invalid()
-    exact = code.exactly(state, STATE)
-    return state, code.kernel("_hll_merged", _collected(call, exact, "Binary"))
+    exact = code.arrow(state, "LargeBinary")
+    return state, code.kernel("_hll_merged", _collected(call, exact, "LargeBinary"))
 
 
 def _hll_combine(call: FunctionCall) -> Expr:
