@@ -149,7 +149,7 @@ class Unloading:
 def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> list[str]:
     """Return the select list that gives a query's values as the files have them."""
     if file_format.type == "JSON":
-        if len(bound.types) != 1 or not bound.types[0].is_variant:
+        if len(bound.types) != 1 or bound.types[0].name not in sqltypes.SEMISTRUCTURED:
             raise errors.copy_of_documents(
                 "JSON file format can only unload one column of type variant, object, or array."
             )
@@ -159,7 +159,7 @@ def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> li
         column = f'"c{index}"'
         if file_format.type == "CSV":
             column = _text_of(column, sql_type, file_format)
-        elif sql_type.is_variant:
+        elif sql_type.name in sqltypes.SEMISTRUCTURED:
             column = f"TO_JSON({column})"
         elif sql_type.name == "timestamp_tz":
             column = f"TO_TIMESTAMP_NTZ({column})"
@@ -168,6 +168,8 @@ def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> li
 
 
 def _text_of(column: str, sql_type: sqltypes.SqlType, file_format: fileformats.FileFormat) -> str:
+    if sql_type.structure is not None:
+        return f"TO_JSON({column})"
     model = "AUTO"
     if sql_type.name in ("date", "time"):
         model = str(file_format.value(f"{sql_type.name.upper()}_FORMAT"))

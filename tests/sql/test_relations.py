@@ -1167,6 +1167,36 @@ def test_structured_values_are_copied_to_columns_of_their_structure(tmp_path: Pa
     local_sql.run_local(tmp_path, work)
 
 
+def test_structured_values_are_unloaded_as_json_text(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        texts = await local.rows("select to_json(s), to_json(l), to_json(m) from t where id = 1")
+        texts.append((None, None, None))
+        for form in ("type = parquet", "type = csv null_if = () field_delimiter = '|'"):
+            await local.run(f"create or replace file format f {form}")
+            await local.run(
+                f"copy into @~/of/{form[7]} from (select s, l, m from t where id = 1 or id = 3)"
+                " file_format = (format_name = 'f') header = true single = true"
+            )
+        listed = "$1:S::varchar, $1:L::varchar, $1:M::varchar"
+        await local.run("create or replace file format f type = parquet")
+        rows = await local.rows(f"select {listed} from @~/of/p (file_format => f)")
+        assert sorted(rows, key=str) == texts
+        await local.run(
+            "create or replace file format f type = csv skip_header = 1 field_delimiter = '|'"
+        )
+        rows = await local.rows("select $1, $2, $3 from @~/of/c (file_format => f)")
+        assert sorted(rows, key=str) == texts
+        await local.run(
+            "copy into @~/of/j from (select m from t where id = 1)"
+            " file_format = (type = json compression = none) single = true"
+        )
+        await local.run("create or replace file format f type = json")
+        assert await local.rows("select $1:k:v::int from @~/of/j (file_format => f)") == [(3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 LISTS: dict[str, Any] = {
     "list": lambda element: pa.list_(element(pa.string())),
     "large_list": lambda element: pa.large_list(element(pa.string())),
