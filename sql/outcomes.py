@@ -117,8 +117,8 @@ class Outcome:
     statement_type_id: a StatementType. database, schema, warehouse, role: the context after the
     statement in stored spelling; None means the session's. bind_count: placeholders in the text.
     array_bind_supported: true for INSERT ... VALUES, whose binds may be lists. transfer: the files
-    of PUT and GET, which the client moves. is_secret: the rows contain a credential, and only the
-    session that ran the statement may have them.
+    of PUT and GET, which the client moves. is_secret: the rows contain a credential. Only the
+    session that ran the statement may have such rows, or the keys of a transfer.
     """
 
     columns: Sequence[Column]

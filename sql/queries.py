@@ -131,7 +131,8 @@ class Result:
 
     inline: JSON, ready for the body: for arrow the base64 text of a stream (empty for no rows), for
     json the list of rows. total: all rows, those of chunks included. size_bytes: of the chunks.
-    children: (query id, statement type) of a multi-statement. is_secret: of `outcomes.Outcome`.
+    children: (query id, statement type) of a multi-statement. is_secret: its rows are a credential,
+    or the keys of its transfer are one.
     The context and the parameters are those right after the statement, in stored spelling.
     """
 
@@ -791,7 +792,7 @@ class Queries:
             bind_count=outcome.bind_count,
             array_bind_supported=outcome.array_bind_supported,
             transfer=outcome.transfer,
-            is_secret=outcome.is_secret,
+            is_secret=outcome.is_secret or outcome.transfer is not None,
         )
 
     def _make_room(self, owner: str) -> None:

@@ -8,7 +8,7 @@ long as keys for uploads hold that the stage gave out.
 The right to a stage is the right to what it belongs to: a user's stage is the user's own; a table's
 is read and written with the rights to read and write the table; a named one is read by those who
 may see its schema, and written by those who may create tables in it. Uploads and downloads use keys
-that reach the stage's folder alone.
+that reach the stage's folder alone, and end with the credential of the session's login.
 """
 
 from __future__ import annotations
@@ -567,7 +567,11 @@ class Stages:
             scopes=(access_model.Scope(bucket=BUCKET, prefix=stage.prefix, writable=uploads),),
             now_ms=now_ms,
             lifetime_seconds=transfers.SECONDS,
-            extra=principals.claims_of(self._services.root),
+            # No policy names the bucket of stages, so the keys are root's; they end with the login.
+            extra={
+                **principals.claims_of(self._services.root),
+                **principals.login_claims(session.login),
+            },
         )
         arguments = {"local": "", **more}
         transfer = transfers.Transfer(

@@ -41,6 +41,8 @@ _SESSION_NAME: Final = re.compile(r"[^A-Za-z0-9_+=,.@-]")
 """What a session's name may not contain."""
 JOB_CLAIM: Final = "job"
 """The claim of a token of a job: it holds while the job is admitted."""
+LOGIN_CLAIM: Final = "login"
+"""The claim of a token that ends with a login: see `login_claims`."""
 
 
 class DuplicatePrincipal(errors.AccessError):
@@ -263,7 +265,9 @@ class Principals:
 
     def of_claims(self, claims: tokens.Claims) -> model.KeyedPrincipal | None:
         """Return the entry of the principal that a token was issued to; None if the principal is
-        gone, the key pair that the token comes from, or its job."""
+        gone, the key pair that the token comes from, its job, or its login."""
+        if LOGIN_CLAIM in claims.extra and not self._goes_on(claims.extra[LOGIN_CLAIM]):
+            return None
         if JOB_CLAIM in claims.extra:
             return self._of_job(claims.extra[JOB_CLAIM])
         if "idp" in claims.extra:
@@ -280,6 +284,14 @@ class Principals:
         is_stored = access_key is not None and access_key not in self._by_access_key
         return entry if is_stored or entry.principal.name == claims.subject else None
 
+    def _goes_on(self, login: Mapping[str, str]) -> bool:
+        """Return whether a login is valid still. login: of `login_claims`."""
+        key = login["key"]
+        entry = self.by_credential(key) if key else self.by_name(login["name"])
+        if entry is None or entry.is_disabled:
+            return False
+        return entry.principal.principal_id == login["id"]  # another user may have the name now
+
     def _of_provider(self, claims: Mapping[str, Any]) -> model.KeyedPrincipal | None:
         """Return the entry of the identity provider whose token began a session; None if it is
         gone, or was made anew."""
@@ -290,9 +302,10 @@ class Principals:
 
     def current(self, principal: model.Principal) -> model.Principal | None:
         """Return a caller as it is now; None if its key pair, its user or its role is gone."""
-        if principal.type in ("root", "anonymous"):
-            return principal
         session = principal.session
+        is_of_login = session is not None and LOGIN_CLAIM in session.claims
+        if principal.type in ("root", "anonymous") and not is_of_login:
+            return principal
         claims = tokens.Claims(
             typ="sts",
             subject=subject_of(principal),
@@ -425,6 +438,14 @@ def claims_of(principal: model.Principal) -> dict[str, Any]:
     if principal.session is not None:
         return dict(principal.session.claims)
     return {"key": principal.access_key} if principal.access_key else {}
+
+
+def login_claims(login: model.Principal) -> dict[str, Any]:
+    """Return what a token contains that has another's rights and ends with the credential of a
+    login: with its key pair, its programmatic access token, or its user."""
+    return {
+        LOGIN_CLAIM: {"name": login.name, "id": login.principal_id, "key": login.access_key},
+    }
 
 
 def subject_of(principal: model.Principal) -> str:

@@ -57,6 +57,9 @@ FOREVER_MS: Final = 1 << 62
 NO_SECRET: Final = "an access key that nobody has"
 PRESIGN_UNSIGNED_EXCEPTIONS: Final = frozenset({b"x-amz-content-sha256"})
 WITHOUT_SIGNATURE: Final = frozenset({presign.SIGNATURE_PARAMETER})
+VERIFIED_ANEW: Final = frozenset({"role", principals.JOB_CLAIM, principals.LOGIN_CLAIM})
+"""Claims of tokens for which no Standing holds: a role's policies can change, and jobs and logins
+end, while the entry of the token's owner stays."""
 
 _HEX_SHA256: Final = re.compile(rb"[0-9A-Fa-f]{64}")
 
@@ -155,8 +158,8 @@ class Verifier:
             owner = self._known(caller.credential_id, None)
         else:
             claims = self._verified.get(token)
-            if claims is None or "role" in claims.extra or principals.JOB_CLAIM in claims.extra:
-                return None  # a role's policies can change, its entry is not the owner's; jobs end
+            if claims is None or not VERIFIED_ANEW.isdisjoint(claims.extra):
+                return None
             until_ms = min(until_ms, claims.expires_at_ms)
             owner = self._principals.of_claims(claims)
         if owner is None:

@@ -106,6 +106,7 @@ def test_the_keys_of_a_transfer_open_nothing_but_its_stage(server: server_kit.Ru
     assert s3.get_object(Bucket=bucket, Key=prefix + "a.csv")["Body"].read() == b"1\n"
     assert refused(s3.put_object, Bucket=bucket, Key=prefix + "b", Body=b"") == "AccessDenied"
     iam.delete_access_key(UserName=name, AccessKeyId=user[0])
+    assert refused(s3.get_object, Bucket=bucket, Key=prefix + "a.csv") == "InvalidToken"
     iam.delete_user(UserName=name)
 
 

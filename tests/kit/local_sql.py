@@ -94,6 +94,7 @@ from tests.kit import lakes, manifestfiles
 
 Result = TypeVar("Result")
 ROOT = lakes.ROOT
+RING = tokens.KeyRing(keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32)
 
 
 class KeptResults:
@@ -241,9 +242,7 @@ def _prepare(path: Path) -> None:
 def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
     stored_identities = identities.Identities(
         index=lake.storage.index,
-        ring=tokens.KeyRing(
-            keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
-        ),
+        ring=RING,
         account=lakes.ACCOUNT,
         canonical_id="c" * 64,
         random_bytes=secrets.token_bytes,
@@ -313,9 +312,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             objects=lake.storage.objects,
             buckets=lake.storage.buckets,
             root=ROOT,
-            ring=tokens.KeyRing(
-                keys=(tokens.SigningKey(key_id="k", secret=b"s" * 32),), master=b"m" * 32
-            ),
+            ring=RING,
             region="us-east-1",
         ),
     )

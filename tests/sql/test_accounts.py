@@ -13,7 +13,7 @@ import pytest
 
 from server import limits
 from server.access import errors as access_errors
-from server.access import passwords, tokens
+from server.access import model, passwords, tokens
 from server.iam import errors as iam_errors
 from server.iam import users
 from sql import authentication, errors, grants
@@ -630,6 +630,54 @@ def test_a_token_with_a_role_keeps_its_sessions_in_it(tmp_path: Path) -> None:
             assert (await refused(local, f"use role {role}"))[0] == "002003", role
         await local.run("use role etl")
         assert local.session.principal.access_key == principal.access_key
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_keys_of_a_transfer_end_with_the_token_of_the_session(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        now_ms, people, logins = local.lake.clock, local.iam.principals, logins_of(local)
+        await local.run("create user alice")
+        text = await new_token(local, "alter user alice add pat nightly days_to_expiry = 1")
+        local.session.user = None
+        local.session.principal = logins.check_programmatic_token(text)
+        local.session.role = "PUBLIC"
+        transfer = (await local.run("put file:///tmp/x @~")).transfer
+        assert transfer is not None
+        claims = tokens.verify(
+            local_sql.RING, transfer.keys.session_token, types=("sts",), now_ms=now_ms()
+        )
+
+        def is_valid() -> bool:
+            entry = people.of_claims(claims)
+            assert entry is None or entry.principal == people.root
+            session = model.CredentialSession(
+                subject=claims.subject,
+                token_id=claims.token_id,
+                issued_at_ms=claims.issued_at_ms,
+                expires_at_ms=claims.expires_at_ms,
+                claims=claims.extra,
+            )
+            caller = dataclasses.replace(people.root, session=session)
+            assert (people.current(caller) is not None) == (entry is not None)
+            return entry is not None
+
+        assert is_valid()
+        local.session.principal = local_sql.ROOT
+        await local.run("alter user alice modify pat nightly set disabled = true")
+        assert not is_valid()
+        await local.run("alter user alice modify pat nightly set disabled = false")
+        assert is_valid()
+        await local.run("alter user alice set disabled = true")
+        assert not is_valid()
+        await local.run("alter user alice set disabled = false")
+        await local.run("alter user alice modify pat nightly set disabled = false")
+        assert is_valid()
+        now_ms.now_ms += DAY_MS
+        assert not is_valid()
+        now_ms.now_ms -= DAY_MS
+        await local.run("alter user alice remove pat nightly")
+        assert not is_valid()
 
     local_sql.run_local(tmp_path, work)
 

@@ -10,13 +10,15 @@ import logging
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from server.access import errors as access_errors
 from server.access import model as access
-from sql import errors, outcomes, parameters, queries, sessions
+from server.access import tokens
+from sql import errors, outcomes, parameters, queries, sessions, transfers
 from sql import limits as bounds
 from storage import batch as batches
 from storage import index as indexes
@@ -541,13 +543,31 @@ async def code_of(result: Awaitable[object]) -> str:
     return refusal.value.code
 
 
-def test_a_result_with_a_credential_is_for_the_session_that_ran_it(tmp_path: Path) -> None:
+TRANSFER = transfers.Transfer(
+    command="UPLOAD",
+    style="S3",
+    bucket="boathouse-stages",
+    prefix="named/1/",
+    sources=("/tmp/x",),
+    local="",
+    parallel=4,
+    keys=tokens.VendedKeys(access_key="ASIA", secret_key="s", session_token="t", expires_at_ms=1),
+    region="us-east-1",
+    signed_at_ms=0,
+)
+"""As PUT answers."""
+
+
+@pytest.mark.parametrize("credential", [{"is_secret": True}, {"transfer": TRANSFER}])
+def test_a_result_with_a_credential_is_for_the_session_that_ran_it(
+    tmp_path: Path, credential: dict[str, Any]
+) -> None:
     async def story(parts: served.Parts, session: sessions.Session) -> None:
         secret = outcomes.Outcome(
             columns=(outcomes.Column(name="token_secret", type="text"),),
             rows=(("BHPT.x",),),
             statement_type_id=outcomes.StatementType.DDL,
-            is_secret=True,
+            **credential,
         )
         parts.statements.outcome("add", secret)
         query = parts.queries.submit(session, queries.Submission(text="add", request_id="r1"))
