@@ -209,6 +209,8 @@ RECORDED_STATEMENTS_MAX: Final = 10_000
 TEXT_KEPT_LENGTH_MAX: Final = 4096
 """Characters of a finished statement's text that are stored for monitoring. A repeated request is
 recognised by the text's digest."""
+TEXT_SEARCHED_LENGTH_MAX: Final = 64 << 10
+"""Of a longer text no error's message is recorded: it is not searched for passwords."""
 
 REQUEST_IDS_MAX: Final = 4_096
 """requestIds that a session remembers; a driver repeats one within minutes."""

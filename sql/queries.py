@@ -653,9 +653,7 @@ class Queries:
             started_at_ms=query.started_at_ms,
             ended_at_ms=query.ended_at_ms,
             error_code=None if error is None else error.code,
-            error_message=(
-                None if error is None else statement_log.shown_message(text, error.message)
-            ),
+            error_message=(None if error is None else statement_log.shown_message(text, error)),
             rows=None if result is None else _rows_of(result),
         )
 

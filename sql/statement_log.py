@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sql import limits, outcomes
+from sql import errors, limits, outcomes
+from sql.dialect import reading
 
 WORD: Final = "password"
 MASK: Final = "********"
@@ -28,6 +29,32 @@ _LEXEME: Final = re.compile(
     re.S | re.X,
 )
 """Parts of a statement's text, which may be cut anywhere."""
+_SIGNS: Final = frozenset("=:>(")
+"""What may stand between PASSWORD and a password, `=>` and `:=` too."""
+_PROPERTIES: Final = frozenset(
+    reading.words(
+        """
+    ALLOWED_INTERFACES COMMENT DAYS_TO_EXPIRY DEFAULT_NAMESPACE DEFAULT_ROLE DEFAULT_SECONDARY_ROLES
+    DEFAULT_WAREHOUSE DISABLED DISABLE_MFA DISPLAY_NAME EMAIL FIRST_NAME LAST_NAME LOGIN_NAME
+    MIDDLE_NAME MINS_TO_BYPASS_MFA MINS_TO_UNLOCK MUST_CHANGE_PASSWORD NETWORK_POLICY RSA_PUBLIC_KEY
+    RSA_PUBLIC_KEY_2 TYPE WORKLOAD_IDENTITY
+    """
+    )
+)
+"""Snowflake's properties of users."""
+_RESERVED: Final = frozenset(
+    reading.words(
+        """
+    and as asc between cascade char collate cross desc drop else end except from full group having
+    ilike in inner intersect is join left like limit minus natural not nulls on or order over policy
+    qualify regexp rename right rlike set string text then to type union using varchar when where
+    """
+    )
+)
+"""What follows a column, or a policy, that has the name."""
+_EXECUTE: Final = re.compile(r"\bexecute\b", re.I)
+_IMMEDIATE: Final = re.compile(r"\bimmediate\b", re.I)
+_EXECUTES_STRING: Final = re.compile(r"\s*+execute\s++immediate\s*+(?:'|\$\$)", re.I)
 # Possessive: the parts overlap, and going back through them takes exponential time.
 _FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|//[^\n]*|/\*.*?\*/|\()*+([A-Za-z]+)", re.S)
 
@@ -88,9 +115,10 @@ class StatementLog:
 def shown_text(text: str) -> str:
     """Return the head of a text as the record has it, without passwords.
 
-    A password is what follows the word PASSWORD, beside `=`, blanks and comments. Where a string,
-    a quoted name or a comment has that word among others, it may be a statement itself: then all
-    such parts are masked.
+    A password is what follows the word PASSWORD and signs such as `=`, also where the syntax is
+    wrong: up to a comma, the line's end or the next property of a user. Where a string, a quoted
+    name or a comment has that word among others, it may be a statement itself: then all such parts
+    are masked.
     """
     head = text[: limits.TEXT_KEPT_LENGTH_MAX]
     if WORD not in head.lower():
@@ -102,38 +130,80 @@ def shown_text(text: str) -> str:
         if group in ("text", "quoted", "comment")
     )
     shown: list[str] = []
-    state: Literal["", "after word", "after equals", "in password"] = ""
-    for group, part in lexemes:
-        is_ending = group in ("blank", "comment") or part in "(),;"
-        if group in ("text", "quoted") and (masks_all or state in ("after word", "after equals")):
-            shown.append(f"'{MASK}'")
+    state: Literal["", "after word", "after sign", "in password", "after reserved"] = ""
+    blank = ""  # the last one within a password
+    for index, (group, part) in enumerate(lexemes):
+        is_between = group in ("blank", "comment")
+        if state == "in password":
+            if _is_property(lexemes, index):
+                shown.append(blank)
+            elif part not in (",", ";") and not (group == "blank" and "\n" in part):
+                blank = part if group == "blank" else ""
+                continue
             state = ""
-        elif group == "comment" and masks_all:
+        elif state in ("after word", "after sign") and not is_between:
+            if part in _SIGNS:
+                shown.append(part)
+                state = "after sign"
+                continue
+            is_reserved = state == "after word" and part.lower() in _RESERVED
+            is_end = part in (",", ";", ")") or _is_property(lexemes, index)
+            if not is_reserved and not is_end:
+                shown.append(f"'{MASK}'")
+                state, blank = "in password", ""
+                continue
+            state = "after reserved" if is_reserved else ""
+        elif state == "after reserved" and not is_between:
+            state = ""
+            if group == "text":  # such as LIKE 'a'
+                shown.append(f"'{MASK}'")
+                continue
+        if masks_all and group in ("text", "quoted"):
+            shown.append(f"'{MASK}'")
+        elif masks_all and group == "comment":
             shown.append(f"/* {MASK} */")
-        elif state == "after equals" and not is_ending:
-            shown.append(f"'{MASK}'")
-            state = "in password"
-        elif state != "in password" or is_ending:
+        else:
             shown.append(part)
-        if state == "in password":  # without quotes: up to a blank
-            state = "" if is_ending else state
-        elif group == "word" and part.lower() == WORD:
+        if group in ("word", "quoted") and part.strip('"').lower() == WORD:
             state = "after word"
-        elif state == "after word" and part == "=":
-            state = "after equals"
-        elif group not in ("blank", "comment"):
-            state = ""
     return "".join(shown)
 
 
-def shown_message(text: str, message: str) -> str:
+def _is_property(lexemes: Sequence[tuple[str, str]], index: int) -> bool:
+    """Return whether a property of a user begins here, such as EMAIL = ..."""
+    if lexemes[index][1].upper() not in _PROPERTIES:
+        return False
+    for following in range(index + 1, len(lexemes)):
+        group, part = lexemes[following]
+        if group not in ("blank", "comment"):
+            return part == "="
+    return False
+
+
+def shown_message(text: str, error: errors.SqlError) -> str:
     """Return the head of an error's message as the record has it.
 
-    text: of the statement, whole. Messages quote parts of it, so one with a password has none.
+    text: of the statement, whole. Messages quote parts of it, so a statement with a password has
+    none, nor has one that is too long to be searched here. EXECUTE IMMEDIATE of a variable or a
+    bind compiles a text that the record does not have, and errors of compilation quote it.
     """
-    tail = text[limits.TEXT_KEPT_LENGTH_MAX - len(WORD) :].lower()
-    has_password = WORD in tail or MASK in shown_text(text)
-    return MASK if has_password else message[: limits.TEXT_KEPT_LENGTH_MAX]
+    searched = text[: limits.TEXT_SEARCHED_LENGTH_MAX]
+    tail = searched[limits.TEXT_KEPT_LENGTH_MAX - len(WORD) :].lower()
+    is_masked = (
+        len(text) > len(searched)
+        or WORD in tail
+        or MASK in shown_text(text)
+        or (error.phase == "COMPILATION" and _executes_another(searched))
+    )
+    return MASK if is_masked else error.message[: limits.TEXT_KEPT_LENGTH_MAX]
+
+
+def _executes_another(text: str) -> bool:
+    """Return whether a text may have an EXECUTE IMMEDIATE of what is no string."""
+    count = len(_IMMEDIATE.findall(text))
+    if not count or _EXECUTE.search(text) is None:
+        return False
+    return count > 1 or _EXECUTES_STRING.match(text) is None
 
 
 def type_of(text: str, statement_type_id: int | None) -> str:

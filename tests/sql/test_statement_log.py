@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql import outcomes, statement_log
+from sql import errors, limits, outcomes, statement_log
 
 
 def recorded(owner: str, number: int) -> statement_log.RecordedStatement:
@@ -39,7 +39,7 @@ def test_the_owner_with_the_most_statements_makes_room() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("create user u password = 'it''s' x", "create user u password = '********' x"),
+        ("create user u password = 'it''s' x", "create user u password = '********'"),
         (r"alter user u set PASSWORD='a\'b', c", "alter user u set PASSWORD='********', c"),
         ("alter user u set password\n= $$a$$", "alter user u set password\n= '********'"),
         ("alter user u set password = 'no end", "alter user u set password = '********'"),
@@ -61,22 +61,77 @@ def test_the_owner_with_the_most_statements_makes_room() -> None:
         (r"execute immediate 'alter user u set password = \'x\''", "execute immediate '********'"),
         ("set s = $$alter user u set password = 'x'$$", "set s = '********'"),
         ("select 1 -- set password = 'x'\n, 'y'", "select 1 /* ******** */\n, '********'"),
+        # Mistakes, which are recorded too
+        ("alter user u set password => 'secret'", "alter user u set password => '********'"),
+        ("alter user u set password == 'secret'", "alter user u set password == '********'"),
+        ("alter user u set password := 'x'", "alter user u set password := '********'"),
+        ("alter user u set password ('x')", "alter user u set password ('********'"),
+        ("alter user u set password secret", "alter user u set password '********'"),
+        ("alter user u set password: secret; x", "alter user u set password: '********'; x"),
+        ("create user u password = 'it's it'\nx", "create user u password = '********'"),
+        ("create user u password = 'it's ours\nx", "create user u password = '********'\nx"),
+        ("create user u password = my secret\nx", "create user u password = '********'\nx"),
+        (
+            "create user u password = 'a' 'b' email = 'c'",
+            "create user u password = '********' email = 'c'",
+        ),
+        ("create user u password email = 'c'", "create user u password email = 'c'"),
+        ("create user u password = my email is x", "create user u password = '********'"),
+        ("alter user u set \"password\" = 'x'", "alter user u set \"password\" = '********'"),
+        ("alter user u set password to 'x'", "alter user u set password to '********'"),
+        # Columns
+        ("select password from t", "select password from t"),
+        ("select f(password) from t", "select f(password) from t"),
+        ("create table t (password varchar, a int)", "create table t (password varchar, a int)"),
+        ("select 1 from t where password is null", "select 1 from t where password is null"),
     ],
 )
 def test_passwords_are_not_recorded(text: str, shown: str) -> None:
     assert statement_log.shown_text(text) == shown
 
 
+MESSAGE = "syntax error line 1 at position 30 unexpected 'hunter2'."
+
+
+def message_of(text: str, *, phase: errors.Phase = "COMPILATION") -> str:
+    return statement_log.shown_message(text, errors.SqlError("1", "2", MESSAGE, phase=phase))
+
+
 def test_a_message_about_a_statement_with_a_password_is_not_recorded() -> None:
-    message = "syntax error line 1 at position 30 unexpected ''hunter2''."
     for text in (
         "alter user u set password = 'hunter2' 'x'",
         "execute immediate 'alter user u set password = ''hunter2'' ''x'''",
         "select 1" + " " * 5000 + "; alter user u set password 'hunter2'",
-        " " * 4090 + "password 'hunter2'",
+        " " * 4090 + "PassWord 'hunter2'",
     ):
-        assert statement_log.shown_message(text, message) == "********", text[:80]
-    assert statement_log.shown_message("selec", message) == message
+        assert message_of(text) == "********", text[:80]
+    assert message_of("selec") == MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "is_recorded"),
+    [
+        ("execute immediate $v", False),
+        ("EXECUTE /* 'a' */ IMMEDIATE -- b\n ?", False),
+        ("select 1;\nexecute immediate :1", False),
+        ("execute immediate 'selec'", True),
+        ("\n execute immediate $$selec$$", True),
+        ("execute immediate 'selec'; execute immediate $v", False),
+        ("execute immediately", True),
+        ("create table t (a int unique initially immediate", True),
+    ],
+)
+def test_a_message_about_a_text_that_is_not_recorded_is_not_recorded(
+    text: str, is_recorded: bool
+) -> None:
+    assert message_of(text) == (MESSAGE if is_recorded else "********")
+    assert message_of(text, phase="RUNTIME") == MESSAGE
+
+
+def test_a_text_is_searched_for_a_password_within_a_bound() -> None:
+    most = limits.TEXT_SEARCHED_LENGTH_MAX
+    assert message_of("select 1".ljust(most)) == MESSAGE
+    assert message_of("select 1".ljust(most + 1)) == "********"
 
 
 @pytest.mark.parametrize(
