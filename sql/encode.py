@@ -12,9 +12,10 @@ are text or null.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Context, Decimal
 from typing import Any, TypeAlias, assert_never
 
@@ -37,6 +38,11 @@ EPOCH_DATE = datetime.date(1970, 1, 1)
 DIGITS_OF_ANY_NUMBER = Context(prec=100)
 MINUTES_PER_DAY = 1440
 """What is added to a zone offset, so that it is never negative on the wire."""
+STEP_CELLS_MAX = 20_000
+STEP_BYTES_MAX = 1 << 20
+"""What is encoded as JSON by one call."""
+BASE64_BYTES_AT_ONCE = 192 << 10
+"""A multiple of three, so that base64 has no padding between parts."""
 
 
 # Arrow
@@ -246,6 +252,35 @@ def json_list(rows: Sequence[Sequence[str | None]]) -> bytes:
 def json_chunk(rows: bytes) -> bytes:
     """Return a JSON chunk from a list's text: rows joined by commas, without the outer brackets."""
     return rows[1:-1]
+
+
+def json_text(batches: Iterable[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
+    """Return the rows of batches as JSON text, joined by commas, without outer brackets.
+
+    One call of a library keeps the interpreter from other threads until it returns, so the rows are
+    encoded in steps.
+    """
+    steps = _steps(batches, max(1, STEP_CELLS_MAX // max(1, len(columns))))
+    return b",".join([json_chunk(json_list(json_rows([step], columns))) for step in steps])
+
+
+def _steps(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in parts of some bytes, or of one row."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        fitting = STEP_BYTES_MAX * batch.num_rows // max(1, batch.nbytes)
+        rows = max(1, min(rows_max, fitting))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def base64_json(data: bytes) -> bytes:
+    """Return bytes as a JSON text in base64, encoded in steps as `json_text` does."""
+    view = memoryview(data)
+    starts = range(0, len(view), BASE64_BYTES_AT_ONCE)
+    parts = [base64.b64encode(view[start : start + BASE64_BYTES_AT_ONCE]) for start in starts]
+    return b"".join([b'"', *parts, b'"'])
 
 
 def _cells_of(column: outcomes.Column, parts: Sequence[Arrow]) -> list[str | None]:

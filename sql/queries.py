@@ -750,7 +750,8 @@ class Queries:
             try:
                 async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                     async for group in groups:
-                        # Copies of a large part take milliseconds too, and are made in the thread.
+                        # Copies of a large part take milliseconds too, and are made in the thread;
+                        # in steps, between which the loop gets the interpreter.
                         encoded = _ENCODERS[arrow, total == 0]
                         size = sum(batch.nbytes for batch in group)
                         if (
@@ -1023,22 +1024,18 @@ def _json_of_rows(rows: Sequence[Sequence[Any]], columns: Sequence[outcomes.Colu
     return b"[" + b",".join(parts) + b"]"
 
 
-def _json_rows(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
-    return encode.json_list(encode.json_rows(group, columns))
-
-
-def _json_chunk(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
-    return encode.json_chunk(_json_rows(group, columns))
+def _inline_json(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
+    return b"[" + encode.json_text(group, columns) + b"]"
 
 
 def _inline_arrow(group: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]) -> bytes:
-    return b'"' + base64.b64encode(encode.arrow_stream(group, columns)) + b'"'
+    return encode.base64_json(encode.arrow_stream(group, columns))
 
 
 _ENCODERS: Mapping[tuple[bool, bool], Callable[..., bytes]] = {
     (True, True): _inline_arrow,
     (True, False): encode.arrow_stream,
-    (False, True): _json_rows,
-    (False, False): _json_chunk,
+    (False, True): _inline_json,
+    (False, False): encode.json_text,
 }
 """How rows are encoded: as Arrow or not, and in the answer itself or in a chunk."""

@@ -117,7 +117,8 @@ def test_no_turn_of_the_loop_is_long_while_a_heavy_query_runs_and_is_encoded(
     tmp_path: Path,
 ) -> None:
     """Measured is the CPU of each turn, which a busy machine lengthens a little: the best of a few
-    tries counts."""
+    tries counts. It does not have the time in which the loop waits for the interpreter, while a
+    thread encodes: tests/sql/test_encode.py has the calls that keep it."""
     with (
         programs.opened(tmp_path / "data") as (program, settings),
         programs.serving(program, settings) as serving,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
+import sys
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -207,3 +210,68 @@ def test_a_json_chunk_is_rows_joined_by_commas() -> None:
     rows: list[list[str | None]] = [["1", None], ["2", 'ü"']]
     chunk = encode.json_chunk(encode.json_list(rows))
     assert json.loads(b"[" + chunk + b"]") == rows
+
+
+def longest_call(rows: int) -> float:
+    """Return the CPU seconds of the longest call of a library while rows are encoded as JSON: so
+    long other threads wait for the interpreter."""
+    columns = [outcomes.Column(name=f"C{number}", type="text") for number in range(5)]
+    texts = pa.array([f"text {number}" for number in range(rows)])
+    batch = pa.record_batch([texts] * 5, names=[column.name for column in columns])
+    started = longest = 0.0
+
+    def look(frame: object, event: str, argument: object) -> None:
+        nonlocal started, longest
+        if event == "c_call":
+            started = time.thread_time()
+        elif event in ("c_return", "c_exception"):
+            longest = max(longest, time.thread_time() - started)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        text = encode.json_text([batch], columns)
+    finally:
+        sys.setprofile(before)
+    assert text.count(b"[") == rows
+    return longest
+
+
+def test_no_call_while_rows_are_encoded_is_longer_for_more_rows() -> None:
+    ratios = []
+    for _ in range(5):
+        ratios.append(longest_call(64_000) / longest_call(8_000))
+        if ratios[-1] < 4:
+            break
+    assert ratios[-1] < 4, ratios  # with one call for all rows it is 8
+
+
+def test_rows_encoded_in_steps_are_those_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [
+        outcomes.Column(name="A", type="fixed", precision=38, scale=2),
+        outcomes.Column(name="B", type="text"),
+    ]
+    numbers = [Decimal("1.50"), None, Decimal("-123456789012345678901234.05")] * 5
+    batch = pa.record_batch(
+        [
+            pa.array(numbers, pa.decimal128(38, 2)),
+            pa.array(["a", None, 'b"'] * 5).dictionary_encode(),
+        ],
+        names=["a", "b"],
+    )
+    batches = [batch, batch.slice(0, 0), batch.slice(1, 3)]
+    expected = [["1.50", "a"], [None, None], ["-123456789012345678901234.05", 'b"']] * 5
+    expected += expected[1:4]
+    for cells, size_bytes in ((2, 1 << 20), (8, 1 << 20), (1000, 1 << 20), (1000, 1)):
+        monkeypatch.setattr(encode, "STEP_CELLS_MAX", cells)
+        monkeypatch.setattr(encode, "STEP_BYTES_MAX", size_bytes)
+        assert json.loads(b"[" + encode.json_text(batches, columns) + b"]") == expected
+    assert encode.json_text([], columns) == b""
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_base64_in_steps_is_base64(more: int) -> None:
+    data = bytes(range(256)) * 1536 + b"x" * more if more >= 0 else bytes(393_215)
+    assert len(data) == 2 * encode.BASE64_BYTES_AT_ONCE + more
+    assert json.loads(encode.base64_json(data)) == base64.b64encode(data).decode()
+    assert encode.base64_json(b"") == b'""'
