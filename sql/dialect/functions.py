@@ -413,6 +413,7 @@ def _regexp_count(call: FunctionCall) -> Expr:
     if start < 1:
         raise call.invalid()
     flags = rewrites.regexp_flags(str(call.constant(3, "c")))
+    start = min(start, sqltypes.INT64_HIGH)  # no text is longer
     counted = code.call("regexp_count", value, code.infix(flags, "||", pattern), start)
     return builders.small_integer(counted, [value, pattern])
 
