@@ -251,7 +251,10 @@ def started(
     with (
         running(wanted) as kill_jvm,
         servers.watched(server, give_up=kill_jvm),
-        opened(master, end=kill_jvm) as spark,
+        # What lies in folders of the user's, Spark removes only as its JVM exits.
+        opened(
+            master, end=None if settings.has_local_folders(wanted, environment) else kill_jvm
+        ) as spark,
     ):
         if ui:
             say(f"Spark's pages: {spark.session.sparkContext.uiWebUrl}")
@@ -279,7 +282,8 @@ def _connected(
         try:
             with failures(), _own_interrupts():
                 java_gateway = block.enter_context(connect.gateway())
-                block.callback(kill_jvm)  # once the catalogs are closed: see `opened`
+                # Once the catalogs are closed: see `opened`.
+                block.enter_context(_calling_unless_failed(kill_jvm))
                 session = block.enter_context(
                     connect.opened(address, settings.connect_settings(server, warehouse), conf)
                 )
@@ -308,11 +312,19 @@ def _connected(
 
 
 @contextmanager
-def opened(master: str, *, end: Callable[[], None] = lambda: None) -> Iterator[Spark]:
+def _calling_unless_failed(end: Callable[[], None]) -> Iterator[None]:
+    """Call `end` after a block that raises nothing."""
+    yield
+    end()
+
+
+@contextmanager
+def opened(master: str, *, end: Callable[[], None] | None = None) -> Iterator[Spark]:
     """Open a session in the JVM that runs; end it with the block. Raises SparkFailed.
 
-    end: ends the JVM once the session has stopped. Left alone it waits ten seconds more, for
-    Iceberg's renewals of keys that no file asks for by then.
+    end: ends the JVM at once when the session has stopped. Left alone, the JVM waits ten seconds
+    more, for Iceberg's renewals of keys. After an error or an interruption of the block it is left
+    alone: its threads may still delete the files of what they have not committed.
     """
     # Imported here: PySpark takes a second to import, and `--help` does not need it.
     from pyspark import SparkContext
@@ -326,6 +338,7 @@ def opened(master: str, *, end: Callable[[], None] = lambda: None) -> Iterator[S
             session.sparkContext.setLogLevel(LOG_LEVEL)
     except errors.SparkFailed as error:
         raise errors.SparkFailed(f"Spark did not start on {master}: {error}") from error
+    has_failed = True
     try:
         yield Spark(
             session=session,
@@ -333,11 +346,13 @@ def opened(master: str, *, end: Callable[[], None] = lambda: None) -> Iterator[S
             java_gateway=session.sparkContext._gateway,  # noqa: SLF001 - the same
             reads_this_machine=settings.is_on_this_machine(master),
         )
+        has_failed = False
     finally:
         # After an interrupted call py4j may refuse both; the JVM ends with its standard input.
         with contextlib.suppress(Exception):
             session.stop()
-            end()
+            if end is not None and not has_failed:
+                end()
         spark_gateway = SparkContext._gateway  # noqa: SLF001 - PySpark keeps no other reference
         if spark_gateway is not None:
             with contextlib.suppress(Exception):

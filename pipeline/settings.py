@@ -55,6 +55,8 @@ JDBC_BEGINNING = "jdbc:"
 KAFKA_BEGINNING = "kafka:"
 JDBC_URL_CHARACTERS_MAX = 2000
 _CREDENTIALS = re.compile(r"(?i)(?:passw|pwd|passphrase|secret|token)[\w.]*\s*=|[^:/]@")
+LOCAL_FOLDERS_KEY = "spark.local.dir"
+LOCAL_FOLDERS_VARIABLES = ("SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS")
 UNITS = ("year", "month", "day", "hour")
 SIZED = ("bucket", "truncate")
 
@@ -428,6 +430,14 @@ def is_loopback_host(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def has_local_folders(spark_settings: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Return whether the user names the folders of Spark's temporary files. Source: Spark's
+    `Utils.getConfiguredLocalDirs`."""
+    return LOCAL_FOLDERS_KEY in spark_settings or any(
+        name in environment for name in LOCAL_FOLDERS_VARIABLES
+    )
 
 
 def is_on_this_machine(master: str) -> bool:

@@ -100,6 +100,58 @@ def test_spark_serves_its_pages_and_its_log_is_kept_without_secrets(
     assert server.secret_key not in log.read_text()
 
 
+def said_in_a_session(server: server_kit.Running, path: Path, conf: str, *block: str) -> list[str]:
+    """Return the words that a process prints whose session has this block, and another path."""
+    lines = [
+        "import pathlib, sys",
+        "from pipeline import resources, servers, session",
+        "server = servers.find(url=None, data=sys.argv[1], environment={}, region=None)",
+        "path = pathlib.Path(sys.argv[2])",
+        f"gets = resources.SparkResources(master='local[1]', conf={conf})",
+        "options = {'gets': gets, 'say': lambda line: None}",
+        *block,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines), str(server.data), str(path)],
+        capture_output=True, text=True, check=False, cwd=server_kit.ROOT,
+        env=server_kit.client_environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.spark
+def test_an_interrupted_jvm_deletes_its_files(server: server_kit.Running, tmp_path: Path) -> None:
+    path = tmp_path / "of the interrupted call"
+    path.touch()
+    said = said_in_a_session(
+        server, path, "{}",
+        "try:",
+        "    with session.started(server, 'lake', **options) as spark:",
+        # Java deletes it as the JVM exits, and not if the JVM is killed.
+        "        spark.jvm.java.io.File(str(path)).deleteOnExit()",
+        "        raise KeyboardInterrupt",
+        "except KeyboardInterrupt:",
+        "    print(path.exists())",
+    )  # fmt: skip
+    assert said == ["False"]
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_spark_leaves_no_folder_in_one_that_the_user_names(
+    server: server_kit.Running, tmp_path: Path
+) -> None:
+    said = said_in_a_session(
+        server, tmp_path, "{'spark.local.dir': str(path)}",
+        "count = lambda: len(list(path.glob('spark-*')))",
+        "with session.started(server, 'lake', **options):",
+        "    print(count())",
+        "print(count())",
+    )  # fmt: skip
+    assert said == ["1", "0"]
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("master", "reason"),

@@ -203,6 +203,24 @@ def test_sessions_of_a_connect_server_read_raw_files_by_a_scheme_of_endpoint_and
     assert not [name for name in wanted if name.startswith(("spark.hadoop.", "spark.driver."))]
 
 
+# Expected: Spark's configuration, spark.local.dir and what overrides it.
+@pytest.mark.parametrize(
+    ("conf", "environment", "expected"),
+    [
+        ({"spark.local.dir": "/scratch"}, {}, True),
+        ({}, {"SPARK_LOCAL_DIRS": "/scratch"}, True),
+        ({}, {"SPARK_EXECUTOR_DIRS": "/scratch"}, True),
+        ({"spark.x": "y"}, {"TMPDIR": "/scratch"}, False),
+    ],
+)
+def test_the_user_names_the_folders_of_spark_s_files_by_a_setting_or_a_variable(
+    conf: dict[str, str], environment: dict[str, str], expected: bool
+) -> None:
+    gets = resources.SparkResources(master="local[2]", conf=conf)
+    wanted = settings.spark_settings(SERVER, "lake", gets=gets, jars=Path("/j"), java_options=())
+    assert settings.has_local_folders(wanted, environment) is expected
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
