@@ -120,10 +120,12 @@ class ObjectPrefix:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalPath:
-    """A file or folder of this machine. pattern: as for ObjectPrefix, of whole paths."""
+    """A file or folder of this machine. pattern: as for ObjectPrefix, of whole paths. folders: of
+    the folders that may hold such files; None takes every folder."""
 
     path: str
     pattern: str | None = None
+    folders: str | None = None
 
     def __str__(self) -> str:
         return self.path
@@ -233,7 +235,11 @@ def parse_place(text: str) -> Place:
     """
     if text.startswith(LOCAL_BEGINNINGS) or text in {".", "..", "~"}:
         path = text.removeprefix("file://")
-        return LocalPath(path=_before_wildcards(path), pattern=_pattern(path))
+        return LocalPath(
+            path=_before_wildcards(path),
+            pattern=_pattern(path),
+            folders=_pattern_of_folders(path),
+        )
     if text.startswith(KAFKA_BEGINNING):
         raise errors.BadArgument(f"{text!r} must be the only source of its load")
     try:
@@ -323,10 +329,25 @@ def _before_wildcards(text: str, *, folder: bool = True) -> str:
 
 def _pattern(text: str) -> str | None:
     """Return the regular expression for a text with wildcards; None for one without."""
-    if _WILDCARD.search(text) is None:
-        return None
+    return None if _WILDCARD.search(text) is None else _expression(text)
+
+
+def _expression(text: str) -> str:
+    """Return the regular expression for a text, with wildcards or without."""
     parts = (_WILDCARDS.get(part, re.escape(part)) for part in _WILDCARD.split(text))
     return "".join(parts)
+
+
+def _pattern_of_folders(text: str) -> str | None:
+    """Return the regular expression for the folders above what a text with wildcards names; None
+    for a text without."""
+    if _WILDCARD.search(text) is None:
+        return None
+    # `**` stands for folders of any number.
+    before, below, _ = text.partition("**")
+    parts = before.split("/")
+    above = [_expression("/".join(parts[:count])) for count in range(1, len(parts))]
+    return "|".join([*above, _expression(before) + ".*"] if below else above)
 
 
 def parse_partitions(text: str) -> tuple[PartitionTransform, ...]:

@@ -350,25 +350,27 @@ def _local_files(place: settings.LocalPath) -> tuple[Source, ...]:
     if not root.exists():
         raise errors.BadArgument(f"there is no file or folder {place.path}")
     root = root.resolve()
-    pattern = re.compile(place.pattern) if place.pattern is not None else None
-    # A pattern is compared with a path as the user writes it.
-    written = place.path.removesuffix("/")
-    paths: list[tuple[Path, str]] = []
     if root.is_file():
-        paths.append((root, place.path))
-    else:
-        for folder, folders, names in os.walk(root, onerror=_refuse_folder):
-            folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-            for name in names:
-                path = Path(folder) / name
-                relative = path.relative_to(root).as_posix()
-                text = f"{written}/{relative}" if written != "." or not pattern else relative
-                if name.startswith((".", "_")) or not path.is_file():
-                    continue
-                if pattern is None or pattern.fullmatch(text) or pattern.fullmatch(f"./{relative}"):
-                    paths.append((path, text))
-                    _check_count(len(paths), place)
-    return tuple(_local_source(path) for path, _ in sorted(paths))
+        return (_local_source(root),)
+    paths: list[Path] = []
+    for folder, folders, names in os.walk(root, onerror=_refuse_folder):
+        # A pattern is compared with a path as the user writes it.
+        relative = Path(folder).relative_to(root).as_posix()
+        above = place.path.removesuffix("/") + ("/" if relative == "." else f"/{relative}/")
+        folders[:] = sorted(name for name in folders if _is_data(name, above, place.folders))
+        for name in names:
+            path = Path(folder) / name
+            if _is_data(name, above, place.pattern) and path.is_file():
+                paths.append(path)
+                _check_count(len(paths), place)
+    return tuple(_local_source(path) for path in sorted(paths))
+
+
+def _is_data(name: str, above: str, pattern: str | None) -> bool:
+    """Return whether a file or folder is read, by its name and by a pattern for its path."""
+    if name.startswith((".", "_")):
+        return False
+    return pattern is None or re.fullmatch(pattern, above + name) is not None
 
 
 def _refuse_folder(error: OSError) -> None:

@@ -105,6 +105,48 @@ def test_a_folder_below_that_cannot_be_read_is_named_and_not_left_out(
     assert str(caught.value) == f"{closed} cannot be read: Permission denied"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "named", "refused"),
+    [
+        ("*.csv", "1.csv", None),
+        ("year=*/*.csv", "year=1/2.csv", None),
+        ("lost*/*.csv", None, "lost+found"),
+        ("**.csv", None, "lost+found"),
+        ("year=*/**/3.csv", None, "year=1/lost+found"),
+        ("year=**.csv", None, "year=1/lost+found"),
+        ("year=2/**/*.csv", "year=2/deep/4.csv", None),
+        ("*/deep/*.csv", None, "lost+found"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_fails_the_patterns_that_may_name_its_files(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    named: str | None,
+    refused: str | None,
+) -> None:
+    scan = os.scandir
+    for folder in ("lost+found", "year=1/lost+found", "year=2/deep"):
+        (tmp_path / folder).mkdir(parents=True)
+    for number, file in enumerate(("1.csv", "year=1/2.csv", "year=2/deep/4.csv")):
+        (tmp_path / file).write_text(f"id\n{number}\n")
+
+    def refusing(path: str) -> Any:
+        if Path(path).name == "lost+found":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    place = settings.parse_place(f"{tmp_path}/{pattern}")
+    if refused is None:
+        (source,) = sources.listed(None, place)
+        assert source.place == f"file://{tmp_path}/{named}"
+        return
+    with pytest.raises(errors.BadArgument) as caught:
+        sources.listed(None, place)
+    assert str(caught.value) == f"{tmp_path}/{refused} cannot be read: Permission denied"
+
+
 def test_changed_names_what_was_written_again_or_went_away(raw: Raw) -> None:
     for name in ("a", "b", "c"):
         raw.put(f"in/{name}.csv", "x\n1\n")
