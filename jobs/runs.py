@@ -243,7 +243,9 @@ class Runs:
         their processes could not write a row.
 
         A run with a result writes the rows of those that had ended when it began. Beside a client's
-        run of more than a day others run, and may have ended before it.
+        run of more than a day others run, and may have ended before it. Of more than EARLIER_MAX,
+        those that were interrupted are named first, then those that ended last: others may have
+        written their rows.
         """
         kept = self.of_pipeline(run.name, rows.RUNS_MAX, target=run.target)
         others = [each for each in kept if each.run_id != run.run_id]
@@ -254,8 +256,11 @@ class Runs:
             if each.state not in ("running", *WITH_RESULT)
             and (each.ended_at_ms is None or each.ended_at_ms >= since_ms)
         ]
+        likeliest = sorted(ended, key=_may_lack_its_row, reverse=True)[:EARLIER_MAX]
         return [
-            {name: getattr(each, name) for name in EARLIER_FIELDS} for each in ended[:EARLIER_MAX]
+            {name: getattr(each, name) for name in EARLIER_FIELDS}
+            for each in ended
+            if each in likeliest
         ]
 
     def is_held(self, task: rows.Task, name: str, target: str) -> bool:
@@ -328,6 +333,11 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
         error=LOST,
         lease_until_ms=None,
     )
+
+
+def _may_lack_its_row(run: rows.RunRow) -> tuple[bool, int]:
+    """Return what is greater the likelier it is that a run that ended has no row."""
+    return run.state == "interrupted", run.ended_at_ms or run.started_at_ms
 
 
 def _trim_expiries(reading: batch.Reading) -> tuple[int, Sequence[batch.Write]]:

@@ -228,18 +228,25 @@ def without_result(listed: Iterable[Mapping[str, Any]], *, but: str) -> list[End
     """Return the runs that ended without a result, of a pipeline's runs in the server's list.
 
     listed: the newest first. Runs that had ended when the newest one with a result began have their
-    rows, which it wrote; one beside which it ran may have none. but: the run that asks, which goes
-    on.
+    rows, which it wrote; one beside which it ran may have none. Of more than EARLIER_MAX, those
+    that were interrupted are taken first, then those that ended last: others may have written their
+    rows. but: the run that asks, which goes on.
     """
     runs = [run for run in listed if run["run_id"] != but]
     since_ms = next((run["started_at_ms"] for run in runs if run["state"] in WITH_RESULT), 0)
     fields = [field.name for field in dataclasses.fields(EndedRun)]
-    return [
+    ended = [
         EndedRun(**{name: run[name] for name in fields})
         for run in runs
         if run["state"] not in {"running", *WITH_RESULT}
         and (run["ended_at_ms"] is None or run["ended_at_ms"] >= since_ms)
-    ][:EARLIER_MAX]
+    ]
+    likeliest = sorted(
+        ended,
+        key=lambda run: (run.state == "interrupted", run.ended_at_ms or run.started_at_ms),
+        reverse=True,
+    )[:EARLIER_MAX]
+    return [run for run in ended if run in likeliest]
 
 
 def history(

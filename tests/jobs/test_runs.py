@@ -203,6 +203,25 @@ def test_a_run_that_is_lost_after_runs_beside_it_had_results_is_named_to_the_nex
     assert kept.without_result(begin(kept)) == []  # that one has written its row
 
 
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_a_run_that_is_lost_is_named_before_many_that_failed_beside_and_after_it(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch, state: rows.State
+) -> None:
+    monkeypatch.setattr(runs, "HELD_MS_MAX", runs.LEASE_MS)
+    kept = runs_of(lake)
+    held = begin(kept)
+    lake.clock.now_ms += runs.LEASE_MS - 1
+    asyncio.run(kept.prolong(held, "still here"))
+    last = ""
+    for _ in range(runs.EARLIER_MAX + 5):
+        lake.clock.now_ms += runs.LEASE_MS // 20
+        last = begin(kept).run_id
+        asyncio.run(kept.end(kept.find(last), state))
+    named = [each["run_id"] for each in kept.without_result(begin(kept))]
+    assert len(named) == runs.EARLIER_MAX
+    assert {held.run_id, last} <= set(named)
+
+
 def test_expiries_of_many_tables_leave_room_for_other_runs(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

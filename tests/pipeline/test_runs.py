@@ -293,6 +293,20 @@ def test_a_run_that_was_killed_after_another_beside_it_had_a_result_gets_its_row
     assert [each.run_id for each in runs.without_result(listed, but="now")] == ["long"]
 
 
+def test_a_long_run_that_was_killed_gets_its_row_before_many_that_failed_beside_it() -> None:
+    def run(run_id: str, state: str, started_at_ms: int, ended_at_ms: int) -> dict[str, Any]:
+        return {
+            "run_id": run_id, "state": state, "started_at_ms": started_at_ms,
+            "ended_at_ms": ended_at_ms, "error": None,
+        }  # fmt: skip
+
+    failed = [run(f"f{at}", "failed", at, at + 1) for at in range(100, 60, -1)]
+    for ended_at_ms in (80, 200):
+        listed = [*failed, run("long", "interrupted", 10, ended_at_ms)]
+        run_ids = [each.run_id for each in runs.without_result(listed, but="now")]
+        assert run_ids == [*(f"f{at}" for at in range(100, 81, -1)), "long"]
+
+
 def test_a_run_that_was_taken_for_lost_and_goes_on_has_one_row(
     small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
