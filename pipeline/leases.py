@@ -110,7 +110,7 @@ def _reported(
     except KeyboardInterrupt:
         run.state, run.error = "cancelled", "the run was interrupted"
         raise
-    except errors.PipelineError as error:
+    except (errors.PipelineError, OSError) as error:
         run.error = str(error)
         raise
     finally:

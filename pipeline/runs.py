@@ -14,7 +14,7 @@ import datetime
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,9 +203,10 @@ def run(
         attempts += 1
         taken = steps.Steps(output.say)
         try:
-            loaded = ingest.run(
-                server, pipeline.load, open_spark=open_spark, say=output.say, taken=taken
-            )
+            with _systems_errors():
+                loaded = ingest.run(
+                    server, pipeline.load, open_spark=open_spark, say=output.say, taken=taken
+                )
         except KeyboardInterrupt:
             # What a job says after an interruption raises it again.
             with contextlib.suppress(KeyboardInterrupt):
@@ -472,6 +473,15 @@ def _rows(
             return []
         rows: list[Mapping[str, Any]] = table.scan(row_filter=condition).to_arrow().to_pylist()
         return rows
+
+
+@contextlib.contextmanager
+def _systems_errors() -> Iterator[None]:
+    """Turn an error of the system in the block, such as a full disk, into PipelineError."""
+    try:
+        yield
+    except OSError as error:
+        raise errors.PipelineError(str(error)) from error
 
 
 @contextlib.contextmanager

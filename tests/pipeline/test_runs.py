@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
 import json
 import re
 from pathlib import Path
@@ -225,6 +226,22 @@ def test_a_failed_run_keeps_the_step_that_failed(small: Small, raw: Raw) -> None
     assert [(step["step"], step.get("failed")) for step in steps] == [
         ("list sources", None), ("open table", None), ("read", True)
     ]  # fmt: skip
+
+
+def test_a_run_that_meets_a_full_disk_is_kept(
+    small: Small, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any, **options: Any) -> jobs.Loaded:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/part")
+
+    monkeypatch.setattr(runs.ingest, "run", full)
+    pipeline = pipeline_of(raw, "full", retries="2")
+    said = "[Errno 28] No space left on device: '/tmp/part'"
+    with pytest.raises(errors.PipelineError) as caught:
+        runs.run(small.server, pipeline, open_spark=no_spark, say=small.said.append)
+    assert str(caught.value) == said
+    (row,) = runs.history(small.server, "lake", pipeline="full", limit=9)
+    assert (row["status"], row["attempts"], row["error"]) == ("failed", 1, said)
 
 
 def test_an_interrupted_run_is_kept_as_what_it_was(

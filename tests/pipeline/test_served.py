@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -315,6 +316,16 @@ def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
     assert leases.earlier(served.endpoint, "told", "lake.served.other", "0" * 32) == []
     assert leases.interrupted_as(served.endpoint, run_ids[0]) == "interrupted"
     (served.folder / "told.toml").unlink()
+
+
+def test_a_load_by_hand_that_meets_a_full_disk_is_listed_with_it(served: Served) -> None:
+    name, said = "lake.served.full", "[Errno 28] No space left on device: '/tmp/part'"
+    with (
+        pytest.raises(OSError, match="No space left on device"),
+        leases.noted(served.endpoint, "ingest", name, give_up=lambda: None),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/part")
+    assert [(run["state"], run["error"]) for run in served.jobs(name)] == [("failed", said)]
 
 
 def test_a_run_by_hand_ends_when_it_is_cancelled(
