@@ -267,22 +267,25 @@ def _check_places(settings: Config) -> None:
 
 
 def _check_memory(settings: Config) -> None:
-    """Raise InvalidConfig for a Spark whose heap is larger than the memory of this machine."""
-    from server import config, warehouses
+    """Raise InvalidConfig for a heap of Spark that the settings name and that is larger than the
+    memory of this machine, or of the container that the server is in."""
+    from server import config
 
-    try:
-        memory_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    except (OSError, ValueError):
-        return  # the system does not say
     heaps = {"--jobs-memory-mib": settings.jobs_memory_mib or 0} | {
-        f"mini.toml warehouse {warehouse.name}: memory_mib": warehouse.memory_mib
+        f"mini.toml warehouse {warehouse.name}: memory_mib": warehouse.memory_mib or 0
         for warehouse in settings.warehouses
-        if not warehouse.master.startswith(warehouses.CONNECT)
     }
+    if not any(heaps.values()):
+        return
+    from pipeline import machine
+
+    memory_bytes = machine.this().memory_bytes
+    if memory_bytes is None:
+        return  # the system does not say
     for name, heap_mib in heaps.items():
-        if heap_mib > memory_mib:
+        if heap_mib << 20 > memory_bytes:
             raise config.InvalidConfig(
-                f"{name} {heap_mib} is more than the {memory_mib} MiB that this machine has"
+                f"{name} {heap_mib} is more than the {memory_bytes >> 20} MiB that this machine has"
             )
 
 

@@ -232,7 +232,7 @@ def _spark_engines(parts: Parts, engine: Engine) -> dict[str, SparkEngine]:
         warehouse.name: engine_spark.SparkEngine(
             engine_spark.SparkWarehouse(
                 master=warehouse.master,
-                memory_mib=warehouse.memory_mib,
+                memory_mib=warehouse.heap_mib,
                 idle_seconds=warehouse.idle_seconds,
                 cores=warehouse.cores,
                 executor_memory_mib=warehouse.executor_memory_mib,

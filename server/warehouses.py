@@ -15,6 +15,7 @@ ENGINES: Final = ("spark",)
 MEMORY_MIB_MIN: Final = 512
 """Less is not enough for Spark's driver to start and run a query."""
 IDLE_SECONDS_MAX: Final = 86_400
+MEMORY_MIB: Final = 1024
 MASTER: Final = "local[2]"
 EXECUTOR_CORES_MAX: Final = 1024
 CLUSTER_CORES_MAX: Final = 100_000
@@ -39,19 +40,24 @@ class InvalidWarehouse(Exception):
 class Warehouse:
     """One warehouse. name: in upper case, as SQL has an unquoted name.
 
-    master: Spark's. memory_mib: of the heap of Spark's driver. idle_seconds: how long its process
-    stays without queries. cores: of a cluster, for all executors together. executor_memory_mib,
-    executor_cores: of each executor. None leaves them to Spark.
+    master: Spark's. memory_mib: of the heap of Spark's driver; None for MEMORY_MIB. idle_seconds:
+    how long its process stays without queries. cores: of a cluster, for all executors together.
+    executor_memory_mib, executor_cores: of each executor. None leaves them to Spark.
     """
 
     name: str
     engine: str
     master: str = MASTER
-    memory_mib: int = 1024
+    memory_mib: int | None = None
     idle_seconds: int = 600
     cores: int | None = None
     executor_memory_mib: int | None = None
     executor_cores: int | None = None
+
+    @property
+    def heap_mib(self) -> int:
+        """The heap of Spark's driver."""
+        return MEMORY_MIB if self.memory_mib is None else self.memory_mib
 
 
 def parse(entries: Any) -> tuple[Warehouse, ...]:

@@ -23,8 +23,10 @@ from typing import Any
 import msgspec
 import pytest
 
+import mini
 from catalog import records
 from catalog.rest import rows as iceberg_rows
+from pipeline import machine
 from server import config, connect
 from server.aws import model as aws_model
 from server.s3 import rows as s3_rows
@@ -368,6 +370,22 @@ def test_a_warehouse_with_more_memory_than_the_machine_is_refused(tmp_path: Path
         "mini.py: mini.toml warehouse BIG: memory_mib 16777216 is more than the "
     )
     assert said.endswith(" MiB that this machine has")
+
+
+def test_a_heap_is_compared_with_a_containers_limit_if_the_settings_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text(f"{958 << 20}\n")
+    monkeypatch.setattr(machine, "CGROUP_LIMITS", (limit,))
+    big = {"name": "big", "engine": "spark"}
+    mini._check_memory(config.resolve({}, {}, {"warehouses": [big]}))
+    mini._check_memory(config.resolve({"jobs_memory_mib": 958}, {}, {}))
+    with pytest.raises(config.InvalidConfig) as caught:
+        mini._check_memory(config.resolve({}, {}, {"warehouses": [{**big, "memory_mib": 1024}]}))
+    assert str(caught.value) == (
+        "mini.toml warehouse BIG: memory_mib 1024 is more than the 958 MiB that this machine has"
+    )
 
 
 def test_a_data_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:

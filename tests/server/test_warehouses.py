@@ -14,11 +14,12 @@ CLUSTER = {**SPARK, "master": "spark://host:7077"}
 
 
 def test_a_warehouse_has_defaults_and_its_name_in_upper_case() -> None:
-    assert warehouses.parse([SPARK]) == (
-        warehouses.Warehouse(
-            name="BIG", engine="spark", master="local[2]", memory_mib=1024, idle_seconds=600
-        ),
+    (warehouse,) = warehouses.parse([SPARK])
+    assert warehouse == warehouses.Warehouse(
+        name="BIG", engine="spark", master="local[2]", memory_mib=None, idle_seconds=600
     )
+    assert warehouse.heap_mib == 1024
+    assert warehouses.parse([{**SPARK, "memory_mib": 600}])[0].heap_mib == 600
 
 
 @pytest.mark.parametrize(
