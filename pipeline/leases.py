@@ -139,7 +139,7 @@ def earlier(
 def listed(
     server: settings.ServerEndpoint, warehouse: str, *, pipeline: str | None
 ) -> list[Mapping[str, Any]]:
-    """Return the runs of a warehouse's tables in the server's list, as rows of the table of runs,
+    """Return the runs of a warehouse's tables in the server's list, as `runs.history` returns rows,
     the newest first; of one pipeline, or all, also those that run no pipeline.
 
     `task` is beside the columns of the table, and `progress`, the latest line of a run that goes
@@ -147,7 +147,8 @@ def listed(
     """
     query = urlencode({"limit": RUNS_MAX} | ({"pipeline": pipeline} if pipeline else {}))
     answer = native.ask(server, "GET", f"jobs?{query}")["jobs"]
-    return [_row(run) for run in answer if str(run["target"]).startswith(f"{warehouse}.")]
+    rows = [_row(run) for run in answer if str(run["target"]).startswith(f"{warehouse}.")]
+    return [{name: value for name, value in row.items() if name != "output"} for row in rows]
 
 
 def without_row(

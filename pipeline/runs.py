@@ -253,7 +253,10 @@ def without_result(listed: Iterable[Mapping[str, Any]], *, but: str) -> list[End
 def history(
     server: settings.ServerEndpoint, warehouse: str, *, pipeline: str | None, limit: int
 ) -> list[Mapping[str, Any]]:
-    """Return the latest runs, the newest first. Raises PipelineError."""
+    """Return the latest runs, the newest first, without what they said, which may be long.
+
+    Raises PipelineError.
+    """
     # Imported here: jobs of Spark need none of them.
     from pyiceberg import expressions
 
@@ -266,7 +269,7 @@ def history(
     ]
     rows: list[Mapping[str, Any]] = []
     for each in (*conditions, condition):
-        rows = _rows(server, warehouse, each)
+        rows = _rows(server, warehouse, each, but=("output",))
         if len(rows) >= limit:
             break
     return sorted(rows, key=lambda row: row["started_at"], reverse=True)[:limit]
@@ -460,9 +463,12 @@ def _untyped(expression: Any) -> Any:
 
 
 def _rows(
-    server: settings.ServerEndpoint, warehouse: str, condition: Any
+    server: settings.ServerEndpoint, warehouse: str, condition: Any, *, but: Sequence[str] = ()
 ) -> list[Mapping[str, Any]]:
-    """Return the runs for which a condition holds; none if there is no table of runs."""
+    """Return the runs for which a condition holds; none if there is no table of runs.
+
+    but: columns that are not read.
+    """
     # Imported here: jobs of Spark need none of them.
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -471,7 +477,9 @@ def _rows(
             table = catalogs.opened(server, warehouse).load_table((NAMESPACE, TABLE))
         except NoSuchTableError:
             return []
-        rows: list[Mapping[str, Any]] = table.scan(row_filter=condition).to_arrow().to_pylist()
+        names = tuple(name for name in table.schema().column_names if name not in but)
+        scanned = table.scan(row_filter=condition, selected_fields=names)
+        rows: list[Mapping[str, Any]] = scanned.to_arrow().to_pylist()
         return rows
 
 

@@ -200,6 +200,8 @@ def test_a_run_keeps_its_bytes_its_steps_and_where_its_output_is(small: Small, r
     said = [re.sub(r"^\d\d:\d\d:\d\d ", "", line) for line in row["output"].splitlines()]
     assert said == small.said[-len(said) :]
     assert said[0] == "loading 1 object, 7 bytes; 0 loaded before"
+    (listed,) = runs.history(small.server, "lake", pipeline="measured", limit=9)
+    assert listed == {name: value for name, value in row.items() if name != "output"}
     # The server's list shows no output, which may be long.
     assert "output" not in kept.answer
 
@@ -592,8 +594,8 @@ def test_a_history_reads_older_runs_only_for_as_many_as_it_wants(
     read: list[Any] = []
     rows = runs._rows
 
-    def counted(*arguments: Any) -> Any:
-        read.append(rows(*arguments))
+    def counted(*arguments: Any, **options: Any) -> Any:
+        read.append(rows(*arguments, **options))
         return read[-1]
 
     monkeypatch.setattr(runs, "_rows", counted)
