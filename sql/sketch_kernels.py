@@ -257,7 +257,8 @@ def _compressed(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
             last_mean, last_weight = joined[-1]
             is_inside = len(joined) > 1 and number < len(pairs) - 1
             both = last_weight + weight
-            low, high = before / total, min((before + both) / total, 1.0)
+            # Sums of floats may exceed that of all by a little.
+            low, high = (min(part / total, 1.0) for part in (before, before + both))
             if is_inside and _scale(high) - _scale(low) <= 1:
                 joined[-1] = (_between(last_mean, mean, weight / both), both)
                 continue
@@ -341,6 +342,8 @@ def _percentile(state: str, share: float) -> float | None:
     pairs = sorted(_pairs(state))
     if not pairs:
         return None
+    if share == 1:
+        return pairs[-1][0]
     wanted = share * math.fsum(weight for _, weight in pairs)
     before, last = 0.0, None
     for mean, weight in pairs:

@@ -1592,6 +1592,15 @@ def test_sketches_of_parts_are_combined_to_that_of_the_whole(tmp_path: Path) -> 
         ]
         far = "(select approx_percentile_accumulate(x) s from (values (-1e308), (1e308)) as t(x))"
         assert await local.rows(f"select approx_percentile_estimate(s, 0.5) from {far}") == [(0.0,)]
+        # Such weights added one by one are more than their exact sum.
+        weights = (4.8, 6.7, 8.0, 1.4, 0.8, 8.4, 4.6, 7.7, 0.5, 1e-20, 1e-20, 1e-20)
+        pairs = ",".join(f"{mean},{weight}" for mean, weight in enumerate(weights))
+        state = f'{{"state":[{pairs}],"type":"tdigest","version":1}}'
+        summed = f"(select approx_percentile_combine(parse_json('{state}')) as s)"
+        assert await local.rows(
+            "select approx_percentile_estimate(s, 0), approx_percentile_estimate(s, 1)"
+            f" from {summed}"
+        ) == [(0.0, 11.0)]
         refused = {
             "select hll_estimate(x'00')": "100039",
             "select hll_estimate(x'')": "100039",
