@@ -225,7 +225,7 @@ class Planner:
         schema = (
             pa.schema([("part", pa.string()), ("plan", pa.string())])
             if query.purpose == "explain"
-            else rowforms.plain_schema(frame.schema())
+            else rowforms.plain_schema(frame.schema(), keeps_nested=query.keeps_nested)
         )
 
         def rest() -> None:

@@ -24,6 +24,7 @@ from sql import (
     outcomes,
     places,
     planning,
+    rowforms,
     threads,
     transactions,
     writes,
@@ -206,7 +207,15 @@ def _relation(
 ) -> tuple[shapes.TableShape, engine.Relation]:
     """Return the rows of a bound query as a table's shape and its relation."""
     named = [f"c{index}" for index in range(len(query.columns))]
-    table = pa.Table.from_batches(batches, schema=schema).rename_columns(named)
+    table = pa.Table.from_batches(batches, schema=schema)
+    # Kernels take nested values with views of texts alone, as tables have them.
+    viewed = [
+        field.with_type(rowforms.with_texts(field.type, pa.string_view()))
+        if pa.types.is_nested(field.type)
+        else field
+        for field in table.schema
+    ]
+    table = table.cast(pa.schema(viewed)).rename_columns(named)
     shape = shapes.TableShape(
         relation=multi_inserts.SOURCE,
         path=("", "", ""),

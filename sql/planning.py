@@ -357,7 +357,8 @@ class Planning:
         query_tables = await self.open(execution, query_names)
         environment = await self.environment(execution, query_tables.shapes)
         query = await execution.compiled.bind_source(environment)
-        return query, await self.query(execution, query, query_tables, text=query.sql)
+        planned = await self.query(execution, query, query_tables, text=query.sql)
+        return query, dataclasses.replace(planned, keeps_nested=True)
 
     async def bound_clause(
         self,

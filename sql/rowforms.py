@@ -22,9 +22,14 @@ import pyarrow.compute as pc
 from sql import kernelforms, variants
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return schema as `plain` makes batches; names and order stay."""
-    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
+def plain_schema(schema: pa.Schema, *, keeps_nested: bool = False) -> pa.Schema:
+    """Return schema as `plain` makes batches; names and order stay.
+
+    keeps_nested: nested values stay nested, with plain strings in them.
+    """
+    return pa.schema(
+        [pa.field(field.name, _plain_type(field.type, keeps_nested)) for field in schema]
+    )
 
 
 def plain(
@@ -45,7 +50,28 @@ def plain(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
+def with_texts(arrow_type: pa.DataType, text: pa.DataType) -> pa.DataType:
+    """Return a type, nested or not, with this one as the type of each text in it."""
+    form: Any = arrow_type
+    if pa.types.is_string(arrow_type) or pa.types.is_string_view(arrow_type):
+        return text
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([_field_with_texts(field, text) for field in form])
+    if pa.types.is_map(arrow_type):
+        pair = (form.key_field, form.item_field)
+        return pa.map_(*(_field_with_texts(field, text) for field in pair))
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_field_with_texts(form.value_field, text))
+    return arrow_type
+
+
+def _field_with_texts(field: Any, text: pa.DataType) -> Any:
+    return field.with_type(with_texts(field.type, text))
+
+
+def _plain_type(arrow_type: pa.DataType, keeps_nested: bool) -> pa.DataType:
+    if keeps_nested and pa.types.is_nested(arrow_type):
+        return with_texts(arrow_type, pa.string())
     if (
         pa.types.is_string_view(arrow_type)
         or pa.types.is_large_string(arrow_type)
@@ -57,7 +83,7 @@ def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal256(arrow_type):
         return pa.decimal128(38, min(arrow_type.scale, 37))
     if pa.types.is_dictionary(arrow_type):
-        return _plain_type(arrow_type.value_type)
+        return _plain_type(arrow_type.value_type, keeps_nested)
     if pa.types.is_duration(arrow_type):
         return pa.int64()
     return arrow_type
@@ -66,7 +92,7 @@ def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
 def _plain_array(array: Any, arrow_type: pa.DataType) -> Any:
     if pa.types.is_dictionary(array.type) and pa.types.is_nested(array.type.value_type):
         array = array.dictionary_decode()
-    if pa.types.is_nested(array.type):
+    if pa.types.is_nested(array.type) and not pa.types.is_nested(arrow_type):
         form = array.type
         return pa.array([_json(form, value) for value in array.to_pylist()], pa.string())
     return pc.cast(array, arrow_type)

@@ -1049,6 +1049,32 @@ def test_parts_of_nested_columns_have_their_types_and_are_computed_with(tmp_path
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_multi_table_insert_takes_nested_values_and_their_parts(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await structured(local)
+        wanted = "select id, s, l, m, n from t order by id"
+        stored = await local.rows(wanted)
+        await local.run("create table whole as select id, s, l, m, n from t where id < 0")
+        await local.run("create table parts (x int, a float, v int, k varchar, day date)")
+        counts = await local.rows(
+            "insert first when s:x > 7 then into whole when l is null then into whole"
+            " else into whole into parts values (s:x, l[0]:a, m['k']:v, n[-1], s:in.day)"
+            " select id, s, l, m, n from t"
+        )
+        assert counts == [(4, 2)]
+        assert await local.rows("select id, s, l, m, n from whole order by id") == stored
+        assert await local.rows("select * from parts order by 1") == [
+            (-8, None, None, None, None),
+            (7, 1.5, 3, "minus", datetime.date(2024, 2, 29)),
+        ]
+        await local.run("insert all into whole (s, l) select s, l from t where id = 1")
+        assert await local.rows("select s:Name, l[0]:tags[0] from whole where id is null") == [
+            ('q"', "b")
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_nested_columns_become_variants_with_every_digit(tmp_path: Path) -> None:
     expected: dict[str, list[tuple[Any, ...]]] = {
         "select to_json(s) from t order by id": [

@@ -27,6 +27,24 @@ MAPS: list[tuple[pa.DataType, pa.DataType, list[tuple[Any, Any]], str]] = [
 ]  # fmt: skip
 
 
+def test_values_that_stay_nested_hold_no_views_of_other_rows_texts() -> None:
+    """A view batch keeps its whole buffers alive: one row of many would be sent with all."""
+    view = pa.string_view()
+    struct_type = pa.struct([pa.field("t", view), pa.field("l", pa.list_(pa.map_(view, view)))])
+    rows = [{"t": "x" * 10_000, "l": [[("k" * 20, None)], []]}, None, {"t": None, "l": None}]
+    batch = pa.RecordBatch.from_arrays([pa.array(rows, struct_type)], names=["s"])
+    schema = rowforms.plain_schema(batch.schema, keeps_nested=True)
+    plain = rowforms.plain(batch.slice(1), schema)
+    assert plain.column(0).to_pylist() == rows[1:]
+    assert rowforms.plain(batch, schema).column(0).to_pylist() == rows
+    assert "view" not in str(schema.field("s").type)
+    assert rowforms.with_texts(schema.field("s").type, view) == struct_type
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(plain)
+    assert sink.getvalue().size < 2_000
+
+
 def texts(values: Any) -> list[str | None]:
     batch = pa.RecordBatch.from_arrays([values], names=["v"])
     schema = rowforms.plain_schema(batch.schema)
