@@ -41,8 +41,7 @@ def element(value: Expr, index: Expr) -> Expr:
     if structure.word == "list":
         if index.type.name not in ("fixed", "real", "null"):
             raise rewrites.mismatch(f"{sqltypes.shown(index.type)} as index of a structured ARRAY")
-        whole = sqltypes.number(sqltypes.PRECISION_MAX)
-        return _element(value, rewrites.cast(rewrites.as_number(index), whole, lenient=True))
+        return _element(value, _whole(rewrites.as_number(index)))
     if not isinstance(index.literal, str):
         raise errors.unsupported("a key of a structured OBJECT that is no constant")
     return _field(value, index.literal)
@@ -199,6 +198,25 @@ def _element(value: Expr, index: Expr) -> Expr:
     return _read(element_code, value_type(_structure(value)), [value, index])
 
 
+def _whole(index: Expr) -> Expr:
+    """Return a number if it is a whole one; NULL for another."""
+    sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
+    whole = rewrites.cast(index, sql_type, lenient=True)
+    if index.type.name == "fixed" and not index.type.scale:
+        return whole
+    same = _if_same(whole, index, whole)
+    return exprs.derived(same, sql_type, [whole, index], nullable=True)
+
+
+def _if_same(computed: code.Part, value: Expr, converted: Expr) -> code.Code:
+    """Return what is computed; NULL where the value that is converted for it does not stay equal.
+
+    Raises SqlError for values that are compared with none of the converted one's type.
+    """
+    rewrites.check_stable(value)
+    return code.case([(rewrites.compare(converted, value, "="), computed)])
+
+
 def _of_key(value: Expr, key: Expr) -> Expr:
     wanted = _as_key(value, key)
     listed = code.call("map_extract", value, wanted)
@@ -210,27 +228,48 @@ def _as_key(value: Expr, key: Expr) -> Expr:
     key_type = _key_type(value)
     if key_type.name not in KEYS:
         raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
-    numbers = {"fixed", "real"}
-    is_number = key_type.name == "fixed" and key.type.name in numbers
+    key = _exact_key(key, key_type)
+    is_number = key_type.name == "fixed" and key.type.name in ("fixed", "real")
     converted = rewrites.cast(key, key_type, lenient=is_number)
-    exact: code.Code = code.exactly(converted, key_type)
-    if not _is_lossless(key.type, key_type):
-        rewrites.check_stable(key)
-        is_same = rewrites.compare(converted, key, "=")
-        exact = code.case([(is_same, exact)])
-        return exprs.derived(exact, key_type, [converted], nullable=True)
-    return exprs.derived(exact, key_type, [converted])
+    exact: code.Code = code.exactly(converted, key_type, lenient=is_number)
+    if _is_lossless(key.type, key_type):
+        return exprs.derived(exact, key_type, [converted], nullable=is_number or None)
+    # As a truth each number but 0 equals TRUE, as a number 1 alone.
+    is_truth = key_type.name == "boolean"
+    exact = _if_same(exact, key, rewrites.as_number(converted) if is_truth else converted)
+    return exprs.derived(exact, key_type, [converted], nullable=True)
+
+
+def _exact_key(key: Expr, key_type: sqltypes.SqlType) -> Expr:
+    """Return a text or a VARIANT as a number or a moment that has all of it, for such a key."""
+    match key_type.name, key.type.name:
+        case "fixed", "text":
+            return rewrites.as_number(key)
+        case "fixed", "variant":
+            scale = max(key_type.scale, rewrites.VARIANT_SCALE)
+            return rewrites.cast(key, sqltypes.number(sqltypes.PRECISION_MAX, scale))
+        case "date", "text" | "variant":
+            return rewrites.cast(key, sqltypes.TIMESTAMP_NTZ)
+    return key
 
 
 def _is_lossless(source: sqltypes.SqlType, target: sqltypes.SqlType) -> bool:
     """Whether each value of one type that becomes another for a MAP's key stays equal to itself."""
-    if target.name == "fixed":
-        return source.name == "null" or (source.name == "fixed" and source.scale <= target.scale)
-    if target.name == "date":
-        return source.name in ("date", "text", "null")
-    if target.name in sqltypes.CLOCKS and source.name in sqltypes.CLOCKS:
+    if source.name == target.name and source.name in ("fixed", *sqltypes.CLOCKS):
         return source.scale <= target.scale
-    return True
+    return source.name == "null" or source.name in LOSSLESS.get(target.name, ())
+
+
+MOMENT_SOURCES = frozenset({"text", "variant", "date"})
+LOSSLESS = {
+    "text": frozenset({"text", "variant", "fixed", "boolean", "date"}),
+    "boolean": frozenset({"text", "variant", "boolean"}),
+    "date": frozenset({"date"}),
+    "time": frozenset({"text", "variant"}),
+    "timestamp_ntz": MOMENT_SOURCES,
+    "timestamp_ltz": MOMENT_SOURCES,
+}
+"""By the type of a MAP's keys, types that lose nothing as one; digits are compared apart."""
 
 
 KEYS = frozenset({"text", "fixed", "boolean", "date", "timestamp_ntz", "timestamp_ltz", "time"})

@@ -889,6 +889,7 @@ STRUCTURED: dict[str, Any] = {
 def arrow_of(iceberg_type: Any, name: str, field_id: int, *, required: bool = False) -> Any:
     """Return the Arrow field of a writer that keeps the fields required which are."""
     primitive = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "date": pa.date32(),
+                 "boolean": pa.bool_(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
                  "double": pa.float64(), "decimal(20,9)": pa.decimal128(20, 9),
                  "timestamptz": pa.timestamp("us", "UTC")}  # fmt: skip
     arrow_type: Any
@@ -977,6 +978,8 @@ def test_parts_of_nested_columns_have_their_types_and_are_computed_with(tmp_path
         " order by id": [(False, True, True, False, None), (None,) * 5],
         "select l[9999999999999999999999]:a, l[1e30]:a, l[id * 1e300]:a, l[id - 1.0]:a from t"
         " where id = 1": [(None, None, None, 1.5)],
+        "select l[0.0]:a, l[0.4]:a, get(l, id - 0.6):a, l[0.4e0]:a, l[id - 1e0]:a, l[null]:a from t"
+        " where id = 1": [(1.5, None, None, None, 1.5, None)],
         "select is_array(l), is_object(l), is_object(s), is_object(m), is_null_value(l), is_date(s)"
         " from t where id < 4 order by id": [
             (True, False, True, True, False, False),
@@ -1045,6 +1048,86 @@ def test_parts_of_nested_columns_have_their_types_and_are_computed_with(tmp_path
         await structured(local)
         for text, rows in expected.items():
             assert await local.rows(text) == rows, text
+
+    local_sql.run_local(tmp_path, work)
+
+
+MIDNIGHT = datetime.datetime(2024, 1, 1)  # noqa: DTZ001 # a TIMESTAMP_NTZ has no zone
+
+
+def map_of(key: str, number: int) -> dict[str, Any]:
+    return {"type": "map", "key-id": number, "key": key, "value-id": number + 1, "value": "string",
+            "value-required": False}  # fmt: skip
+
+
+def test_a_key_that_is_not_equal_to_that_of_a_map_finds_nothing(tmp_path: Path) -> None:
+    keys = {
+        "time": ("c", datetime.time(12, 30), datetime.time(0, 0, 0, 5)),
+        "date": ("d", datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)),
+        "boolean": ("b", True, False),
+        "long": ("n", 1, (1 << 63) - 1),
+        "string": ("v", "1", "2024-01-01 10:00:00.000"),
+        "timestamp": ("m", MIDNIGHT, MIDNIGHT.replace(hour=10)),
+    }
+    expected: dict[str, list[tuple[Any, ...]]] = {
+        "select c['12:30'], c['12:30'::time], c[to_variant('12:30')], c['12:31'],"
+        " c['00:00:00.000005'] from t": [("one", "one", "one", None, "two")],
+        "select d['2024-01-01'], d['2024-01-01 00:00:00'], d['2024-01-01 10:00:00'],"
+        " d['2024-01-01 10:00'::timestamp], d['2024-01-02'::timestamp],"
+        " d[to_variant('2024-01-01')], d[to_variant('2024-01-01 10:00'::timestamp)], d[v],"
+        " d['2024-01-03'] from (select d, '2024-01-01 10:' || '00' as v from t)": [
+            ("one", "one", None, None, "two", "one", None, None, None)
+        ],
+        "select b[true], b['no'], b[1], b[0], b[5], b[0.5], b[1e0], b[-1e0], b[n], b[1 = 2]"
+        " from (select b, 5 as n from t)": [
+            ("one", "two", "one", "two", None, None, "one", None, None, "two")
+        ],
+        "select n['1'], n['1.0'], n['1.4'], n['99999999999999999999'], n[9999999999999999999],"
+        " n['9223372036854775807'], n[9223372036854775807], n[to_variant(1.5)], n[to_variant('1')],"
+        " n[to_variant(99999999999999999999)], n[v] from"
+        " (select n, '99999999999999999999' || '9' as v from t)": [
+            ("one", "one", None, None, None, "two", "two", None, "one", None, None)
+        ],
+        "select map_contains_key('99999999999999999999', n), map_contains_key(5, b),"
+        " map_contains_key('2024-01-01 10:00', d), map_contains_key(null, d) from t": [
+            (False, False, False, None)
+        ],
+        "select v[1], v['2024-01-01 10:00'::timestamp], v['2024-01-01 10:00:00.0001'::timestamp]"
+        " from t": [("one", "two", None)],
+        "select m['2024-01-01'], m['2024-01-01'::date], m['2024-01-01 10:00'],"
+        " m['2024-01-01 10:00 +00:00'::timestamp_ltz], m['2024-01-01 10:00'::timestamp_ntz],"
+        " m['2024-01-01 10:00 +05:00'::timestamp_tz] from t": [
+            ("one", "one", "two", "two", "two", None)
+        ],
+    }
+    refused = {
+        "select c['2024-01-01 12:30'::timestamp] from t": "001065",
+        "select m[1704067200] from t": "001065",
+        "select n['one'] from t": "100038",
+        "select b['one'] from t": "100037",
+    }
+
+    async def work(local: local_sql.LocalSql) -> None:
+        fields = [
+            field(place, name, map_of(key, 20 + 2 * place))
+            for place, (key, (name, *_)) in enumerate(keys.items(), start=1)
+        ]
+        maker = await make(local, fields=fields)
+        columns: dict[int, Any] = {
+            each["id"]: (each["name"], arrow_of(each["type"], "", 0).type)
+            for each in maker.metadata.current_schema()["fields"]
+        }
+        row = tuple([(first, "one"), (second, "two")] for _, first, second in keys.values())
+        await maker.commit(await maker.data_file(columns, [row]))
+        await local.run("alter session set timezone = 'UTC'")
+        for text, rows in expected.items():
+            assert await local.rows(text) == rows, text
+        codes = {}
+        for text in refused:
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(text)
+            codes[text] = caught.value.code
+        assert codes == refused
 
     local_sql.run_local(tmp_path, work)
 
