@@ -27,7 +27,8 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     context = access.context_of(members)
     for action in ("CreateTableBucket", *(("TagResource",) if tags else ())):
         demand = rights.in_request(rights.demand(action, rights.of_bucket(arn)), context)
-        resources.access.check(principal, (demand,))
+        # A mount's name is taken, which the store says.
+        resources.authoriser.check(principal, demand)
     names.check_tags(tags)
     settings.check_storage(members, encrypted_disk=resources.encrypted_disk)
     try:

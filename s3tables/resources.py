@@ -29,7 +29,7 @@ from storage import names as storage_names
 from storage.buckets import Buckets
 from storage.index import Index
 
-ATTEMPTS_MAX: Final = 10
+ATTEMPTS_MAX: Final = 100
 """How often a change is tried while policies of its table bucket change."""
 
 

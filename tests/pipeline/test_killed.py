@@ -318,9 +318,10 @@ class Job:
 
     def run(self, url: str, source: str, table: str, *more: str) -> str:
         """Load a source, as `run_command` does."""
+        master = () if self.engine == "arrow" else ("--master", "local[2]")
         return self.run_command(
             "ingest", "--url", url, "--from", source, "--to", table, "--partition-by", "day",
-            "--master", "local[2]", "--engine", self.engine, *more,
+            *master, "--engine", self.engine, *more,
         )  # fmt: skip
 
     def run_command(self, *arguments: str) -> str:

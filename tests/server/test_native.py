@@ -169,6 +169,8 @@ def test_every_error_of_the_kit_has_its_status():
         access_errors.WrongPassword,
         access_errors.InvalidJWT,
         access_errors.ExpiredJWT,
+        access_errors.InvalidPAT,
+        access_errors.ExpiredPAT,
         access_errors.CorruptKeys,  # ends the start
     }
     for family in (*families, access_errors.AccessError):

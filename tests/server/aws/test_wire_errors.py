@@ -20,7 +20,8 @@ ELSEWHERE = {
     kit_errors.FaceNotServed, kit_errors.NoSuchRoute, kit_errors.MethodNotAllowed,
     access_errors.AccessError, access_errors.MalformedPolicy, access_errors.MalformedARN,
     access_errors.NoSuchAccessKey, access_errors.WrongPassword, access_errors.InvalidJWT,
-    access_errors.ExpiredJWT, access_errors.CorruptKeys, errors.AwsError,
+    access_errors.ExpiredJWT, access_errors.InvalidPAT, access_errors.ExpiredPAT,
+    access_errors.CorruptKeys, errors.AwsError,
 }  # fmt: skip
 """What is no answer, or is another's: a face with a table of its own, or the door's."""
 

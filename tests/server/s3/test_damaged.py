@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,26 @@ import pytest
 from tests.kit import s3 as kit
 
 BIG = bytes(range(256)) * 1000
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]:
+    """A store of this file alone: others compare all bodies of theirs."""
+    with kit.serve(tmp_path_factory.mktemp("damaged") / "data") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def s3(store: kit.ObjectStore) -> Any:
+    return kit.client(store)
+
+
+@pytest.fixture
+def bucket(s3: Any) -> str:
+    name = f"damaged-{next(NUMBERS)}"
+    s3.create_bucket(Bucket=name)
+    return name
 
 
 def file_of(store: kit.ObjectStore, bucket: str, key: str) -> Path:
