@@ -30,7 +30,9 @@ from storage.buckets import Buckets
 from storage.index import Index
 
 ATTEMPTS_MAX: Final = 100
-"""How often a change is tried while policies of its table bucket change."""
+"""How often a change is tried while policies or tags of its table bucket change.
+
+Of several clients that change them at once one succeeds each time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -61,9 +61,7 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         context["s3:x-amz-copy-source"] = f"{source.bucket}/{source.key}"
     match call.value:
         case operations.CreateBucket(tags=tags, constraint=constraint):
-            if tags:
-                context["aws:TagKeys"] = tuple(tags)
-                context.update(decide.tag_keys(("aws:RequestTag/",), tags))
+            context.update(decide.request_tags(tags))
             if constraint is not None:
                 context["s3:locationconstraint"] = constraint
         case operations.PutObjectTagging(tags=tags):
