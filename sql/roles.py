@@ -8,6 +8,7 @@ the rights of its user. A session of a programmatic access token with a role sta
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,14 +42,61 @@ class Roles:
         stored = self._principals.role(role)
         if stored is None:
             return None
-        demand = model.Demand(
-            action=ASSUME_ROLE,
-            resource=self._principals.role_arn(stored),
-            context={"sts:RoleSessionName": user.name},
-        )
-        if not self._authoriser.permits(user, demand):
+        if not self._authoriser.permits(user, self._assumption(user, stored)):
             return None
         return self._principals.enter_role(user, role)
+
+    def _assumption(self, user: model.Principal, role: identities.StoredRole) -> model.Demand:
+        return model.Demand(
+            action=ASSUME_ROLE,
+            resource=self._principals.role_arn(role),
+            context={"sts:RoleSessionName": user.name},
+        )
+
+    def acting_within(
+        self,
+        session: sessions.Session,
+        stored: identities.Identities,
+        draft: identities.IdentityDraft,
+    ) -> model.Principal | None:
+        """Return who a session acts as, as a transaction sees it; None if it may not go on.
+
+        What is remembered of users and roles may be older than the transaction.
+        """
+        user = self._user_within(session.login, stored, draft)
+        if user is None or session.role in sessions.SYSTEM_ROLES:
+            return user
+        role = stored.role_within(draft, session.role)
+        if role is None:
+            return None
+        authoriser = self._authoriser.with_sides(lambda _: stored.side_of_role(role))
+        if not authoriser.permits(user, self._assumption(user, role)):
+            return None
+        return self._principals.enter_stored_role(user, role)
+
+    def _user_within(
+        self,
+        login: model.Principal,
+        stored: identities.Identities,
+        draft: identities.IdentityDraft,
+    ) -> model.Principal | None:
+        if login.type == "root" or self._principals.is_configured(login.name):
+            return login
+        user = stored.user_within(draft, login.name)
+        if user is None or user.row.user_id != login.principal_id or user.row.disabled:
+            return None
+        if not login.access_key:
+            return dataclasses.replace(
+                user.entries[0].principal, access_key="", context=login.context
+            )
+        entries = {entry.access_key: entry for entry in user.entries}
+        token = user.tokens.get(login.access_key)
+        if token is not None and token.is_valid(now_ms=stored.now_ms()):
+            entries[login.access_key] = token.entry
+        entry = entries.get(login.access_key)
+        if entry is None:
+            return None
+        return dataclasses.replace(entry.principal, context=login.context)
 
     async def available(self, user: model.Principal) -> list[str]:
         """Return the roles that a user may be in, in upper case: stored ones, and PUBLIC."""

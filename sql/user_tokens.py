@@ -2,13 +2,16 @@
 
 A token is a part of its user's row (`server.access.programmatic`). Each statement needs the IAM
 action of service-specific credentials of the same meaning, also for the caller's own tokens, but
-that a user lists these without one. A session that a token opened changes no token of its user.
-The text of a token is in the answer of the statement that creates it and nowhere else: a statement
-that is repeated after a restart does not find it again.
+that a user lists these without one. The transaction that changes tokens asks for it again. A
+session that a token opened changes no token of its user. The text of a token is in the answer of
+the statement that creates it and nowhere else: a statement that is repeated after a restart does
+not find it again.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -18,8 +21,8 @@ import msgspec
 
 from catalog import receipts
 from server import limits as server_limits
+from server.access import decide, identities, model, programmatic
 from server.access import errors as access_errors
-from server.access import identities, model, programmatic
 from server.access import identityrows as rows
 from server.iam import errors as iam_errors
 from server.iam import services, users
@@ -90,7 +93,7 @@ class UserTokens:
             _check_free(row, name)
             return (*row.tokens, token)
 
-        await self._change(checked, change)
+        await self._change(execution, "Create", checked, change)
         return _texts(CREATED, (name, text))
 
     async def rotate(
@@ -136,7 +139,7 @@ class UserTokens:
             others = (each for each in row.tokens if each.token_id != token.token_id)
             return (*others, before, successor)
 
-        await self._change(checked, change)
+        await self._change(execution, "Reset", checked, change)
         return _texts(ROTATED, (name, text, before_name))
 
     async def modify(
@@ -173,7 +176,9 @@ class UserTokens:
                 for each in row.tokens
             )
 
-        await self._change(checked, change, receipt, makes_room=statement.disabled is True)
+        await self._change(
+            execution, "Update", checked, change, receipt, makes_room=statement.disabled is True
+        )
         return outcomes.status(DONE)
 
     async def remove(
@@ -194,7 +199,7 @@ class UserTokens:
             token = _token_of(row, name)
             return tuple(each for each in row.tokens if each is not token)
 
-        await self._change(checked, change, receipt, makes_room=True)
+        await self._change(execution, "Delete", checked, change, receipt, makes_room=True)
         return success
 
     async def show(
@@ -261,8 +266,39 @@ class UserTokens:
         if self._roles.in_role(entry.principal, role) is None:
             raise errors.does_not_exist("Role", role)
 
+    def _recheck(
+        self,
+        session: sessions.Session,
+        verb: str,
+        row: rows.UserRow,
+        draft: identities.IdentityDraft,
+    ) -> None:
+        """Raise SqlError unless the caller may still change a user's tokens.
+
+        All is as the transaction sees it: the user, and the caller, its role and its policies. The
+        audit log has the first decision; a refusal is recorded.
+        """
+        principal = self._roles.acting_within(session, self._iam.identities, draft)
+        if principal is None:
+            raise errors.not_authorized("The session has lost its rights.")
+        tags = functools.partial(decide.tag_keys, identities.TAG_KEYS, row.tags)
+
+        def side_of(demand: model.Demand) -> decide.ResourceSide:
+            return dataclasses.replace(self._iam.authoriser.side_of(demand), tags=tags)
+
+        authoriser = self._iam.authoriser.with_sides(side_of)
+        demand = model.Demand(action=_action(verb), resource=self._iam.arn_of(row))
+        if authoriser.permits(principal, demand):
+            return
+        try:
+            authoriser.check(principal, demand)
+        except access_errors.AccessDenied as denied:
+            raise errors.not_authorized(str(denied)) from None
+
     async def _change(
         self,
+        execution: planning.Execution,
+        verb: str,
         checked: rows.UserRow,
         change: Change,
         receipt: receipts.Receipt | None = None,
@@ -274,6 +310,7 @@ class UserTokens:
 
         def plan(draft: identities.IdentityDraft) -> None:
             row = users.same_user(draft, checked.name, checked)
+            self._recheck(execution.session, verb, row, draft)
             tokens = programmatic.kept(change(row), now_ms=now_ms)
             live = [each for each in tokens if not programmatic.is_expired(each, now_ms=now_ms)]
             live_before = sum(

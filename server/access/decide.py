@@ -298,6 +298,16 @@ class Authoriser:
         """Return the policies of a demand's resource."""
         return NO_POLICY if self._resource_sides is None else self._resource_sides(demand)
 
+    def with_sides(self, resource_sides: ResourceSides) -> Authoriser:
+        """Return the same with other policies and tags of resources: those of a transaction."""
+        return Authoriser(
+            now_ms=self._now_ms,
+            region=self.region,
+            resource_sides=resource_sides,
+            record=self._record,
+            record_read=self._record_read,
+        )
+
     def permits(self, principal: model.Principal, demand: model.Demand) -> bool:
         """Return whether it is allowed, without recording it."""
         return self.decide(principal, demand).allow

@@ -50,6 +50,9 @@ NONCE_BYTES: Final = 12
 ACCESS_KEY_CHARS_MAX: Final = 128
 PROVIDER_NAME_CHARS_MAX: Final = 255
 
+TAG_KEYS: Final = ("aws:ResourceTag/", "iam:ResourceTag/")
+"""Prefixes of the condition keys of the tags of users, roles, policies and providers."""
+
 Result = TypeVar("Result")
 
 
@@ -204,6 +207,16 @@ class Identities:
             self._users[folded] = stored
         return stored
 
+    def user_within(self, draft: IdentityDraft, name: str) -> StoredUser | None:
+        """Return a user as a transaction sees it; nothing is remembered."""
+        row = draft.user(name)
+        return None if row is None else self._build_user(draft.reading, row)
+
+    def role_within(self, draft: IdentityDraft, name: str) -> StoredRole | None:
+        """Return a role as a transaction sees it; nothing is remembered."""
+        row = draft.role(name)
+        return None if row is None else self._build_role(draft.reading, row)
+
     def by_access_key(self, access_key: str) -> model.KeyedPrincipal | None:
         """Return the user that has an active access key, and its secret."""
         name = self._names.get(access_key)
@@ -242,12 +255,7 @@ class Identities:
                 value = view.get(batch.Store.IDENTITIES, key_of(ROLE, folded))
                 if value is None:
                     return None
-                row = decode(value, RoleRow)
-                stored = StoredRole(
-                    row=row,
-                    policies=self._policies_of(view, row),
-                    trust=self.compile(row.trust, policy_type="trust"),
-                )
+                stored = self._build_role(view, decode(value, RoleRow))
             if len(self._roles) >= limits.IDENTITIES_REMEMBERED_MAX:
                 self._roles.clear()
             self._roles[folded] = stored
@@ -286,12 +294,16 @@ class Identities:
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
         """Return the trust policy of the role that a demand for assuming it names."""
-        role = self.by_role_arn(demand.resource)
+        return self.side_of_role(self.by_role_arn(demand.resource))
+
+    def side_of_role(self, role: StoredRole | None) -> decide.ResourceSide:
+        """Return the trust policy and the tags of a role, none for no role."""
+        tags = {} if role is None else role.row.tags
         return decide.ResourceSide(
             account=self.account,
             policies=() if role is None else (role.trust,),
             is_trust=True,
-            tags=functools.partial(self.tags_of, demand.resource),
+            tags=functools.partial(decide.tag_keys, TAG_KEYS, tags),
         )
 
     def tags_of(self, arn: str) -> policies.Values:
@@ -312,7 +324,7 @@ class Identities:
             row = None if provider is None else provider.row
         if row is None:
             return {}
-        return decide.tag_keys(("aws:ResourceTag/", "iam:ResourceTag/"), row.tags)
+        return decide.tag_keys(TAG_KEYS, row.tags)
 
     def build_session(self, role: StoredRole, claims: Mapping[str, Any]) -> model.Principal:
         """Return the principal of a role's session. claims: those of `session_claims`."""
@@ -482,6 +494,13 @@ class Identities:
             for token in row.tokens
         }
         return StoredUser(row=row, entries=tuple(entries) or (keyless,), tokens=by_token)
+
+    def _build_role(self, view: batch.Lookup, row: RoleRow) -> StoredRole:
+        return StoredRole(
+            row=row,
+            policies=self._policies_of(view, row),
+            trust=self.compile(row.trust, policy_type="trust"),
+        )
 
     def _policies_of(
         self, view: batch.Lookup, row: UserRow | RoleRow

@@ -347,8 +347,13 @@ class Principals:
 
         The trust policy of the role is for the caller to ask."""
         role = None if self._stored is None else self._stored.role(name)
-        if role is None or self._stored is None:
-            return None
+        return None if role is None else self.enter_stored_role(user, role)
+
+    def enter_stored_role(
+        self, user: model.Principal, role: identities.StoredRole
+    ) -> model.Principal:
+        """Do what `enter_role` does, for a role that was read."""
+        assert self._stored is not None, "there are roles"
         claims = {
             **claims_of(user),
             **identities.session_claims(role, _SESSION_NAME.sub("-", user.name)[:64]),

@@ -9,14 +9,16 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from server import limits
 from server.access import errors as access_errors
-from server.access import model, passwords, tokens
+from server.access import identities, identityrows, model, passwords, tokens
 from server.iam import errors as iam_errors
 from server.iam import users
 from sql import authentication, errors, grants
+from storage import batch
 from storage import errors as storage_errors
 from tests.kit import lakes, local_sql
 
@@ -448,7 +450,8 @@ def test_statements_of_accounts_with_a_repeated_query_id_run_once(tmp_path: Path
 
 def test_rights_on_users_and_roles_are_those_of_iam(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
-        for text in ("create role etl", "create user bob", "create table t (a int)"):
+        users = ("create user alice", "create user bob")
+        for text in ("create role etl", "create table t (a int)", *users):
             await local.run(text)
         cases = {
             "create user carol": "iam:CreateUser",
@@ -468,10 +471,11 @@ def test_rights_on_users_and_roles_are_those_of_iam(tmp_path: Path) -> None:
         }
         tables = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"}
         for text, action in cases.items():
-            local.session.principal = local_sql.user("alice", [tables])
+            await act_as_alice(local, tables)
             assert (await refused(local, text))[0] == "003001", text
-            allowed = {"Effect": "Allow", "Action": action, "Resource": "*"}
-            local.session.principal = local_sql.user("alice", [tables, allowed])
+            await act_as_alice(
+                local, tables, {"Effect": "Allow", "Action": action, "Resource": "*"}
+            )
             await local.run(text)
 
     local_sql.run_local(tmp_path, work)
@@ -491,6 +495,27 @@ def test_a_policy_of_grants_that_was_changed_by_other_means_is_refused() -> None
 async def new_token(local: local_sql.LocalSql, text: str) -> str:
     """Run ADD or ROTATE, and return the token's text."""
     return str((await local.rows(text))[0][1])
+
+
+async def give_rights(local: local_sql.LocalSql, *statements: Any, role: str = "") -> None:
+    """Give Alice, or a role, these rights and no others."""
+    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    inline = {"rights": document} if statements else {}
+
+    def plan(draft: identities.IdentityDraft) -> None:
+        row: Any = draft.role(role) if role else draft.user("alice")
+        key = identityrows.key_of(identityrows.ROLE if role else identityrows.USER, row.name)
+        draft.put(key, msgspec.structs.replace(row, inline=inline))
+
+    await local.iam.identities.change(plan)
+
+
+async def act_as_alice(local: local_sql.LocalSql, *statements: Any) -> None:
+    """Let the session be Alice's, with these rights."""
+    await give_rights(local, *statements)
+    alice = logins_of(local).principal_of("alice", {})
+    assert alice is not None
+    local.session.user, local.session.principal = None, alice
 
 
 def logins_of(local: local_sql.LocalSql) -> authentication.Authenticator:
@@ -717,10 +742,9 @@ def test_a_session_of_a_token_changes_no_token_of_its_user(tmp_path: Path) -> No
         for text in ("create user alice", "create user bob", "alter user bob add pat other"):
             await local.run(text)
         text = await new_token(local, "alter user alice add pat nightly")
-        principal = logins_of(local).check_programmatic_token(text)
-        rights = local_sql.user("alice", [everything]).policies
+        await give_rights(local, everything)
         local.session.user = None
-        local.session.principal = dataclasses.replace(principal, policies=rights)
+        local.session.principal = logins_of(local).check_programmatic_token(text)
         for change in (
             "add pat another",
             "rotate pat nightly",
@@ -731,6 +755,63 @@ def test_a_session_of_a_token_changes_no_token_of_its_user(tmp_path: Path) -> No
                 assert (await refused(local, f"alter user {user}{change}"))[0] == "003001", change
         assert [row[0] for row in await local.rows("show user pats")] == ["NIGHTLY"]
         await local.run("alter user bob rotate pat other")
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("role", ["", "etl"])
+def test_a_right_that_is_taken_meanwhile_changes_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    everything = {"Effect": "Allow", "Action": "iam:*", "Resource": "*"}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create user alice",
+            "create role etl",
+            "grant role etl to user alice",
+            "create user bob",
+            "alter user bob add pat nightly",
+        ):
+            await local.run(text)
+        index, stored = local.lake.storage.index, local.iam.identities
+        decide, key = index.decide, identityrows.key_of(identityrows.USER, "alice")
+        key = identityrows.key_of(identityrows.ROLE, "etl") if role else key
+        without = index.get(batch.Store.IDENTITIES, key)
+        assert without is not None
+        await give_rights(local, everything, role=role)
+        with_rights = index.get(batch.Store.IDENTITIES, key)
+        assert with_rights is not None
+        alice = logins_of(local).principal_of("alice", {})
+        assert alice is not None
+        local.session.user, local.session.principal = None, alice
+        if role:
+            await local.run("use role etl")
+        await local.run("alter user bob add pat weekly")
+
+        async def put(value: bytes) -> None:
+            await index.commit(
+                batch.Batch(writes=(batch.Put(store=batch.Store.IDENTITIES, key=key, value=value),))
+            )
+
+        async def after_another(decision: Any, **more: Any) -> Any:
+            await put(without)
+            assert stored.user("alice") is not None  # as it was: only `change` forgets it
+            assert stored.role("etl") is not None
+            return await decide(decision, **more)
+
+        for change in (
+            "add pat another",
+            "rotate pat nightly",
+            "modify pat nightly set disabled = true",
+            "remove pat nightly",
+        ):
+            monkeypatch.setattr(index, "decide", after_another)
+            assert (await refused(local, f"alter user bob {change}"))[0] == "003001", change
+            monkeypatch.setattr(index, "decide", decide)
+            await put(with_rights)
+        listed = await local.rows("show user pats for user bob")
+        assert [(row[0], row[4]) for row in listed] == [("NIGHTLY", "ACTIVE"), ("WEEKLY", "ACTIVE")]
 
     local_sql.run_local(tmp_path, work)
 
