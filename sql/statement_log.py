@@ -1,7 +1,7 @@
 """rule: the record of statements that INFORMATION_SCHEMA.QUERY_HISTORY lists.
 
 It is kept in memory, so it begins with the server's start. The user with the most statements makes
-room for new ones. Passwords that stand in a text are left out of the record.
+room for new ones. Passwords, keys and tokens that stand in a text are left out of the record.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from server.access import programmatic
 from sql import errors, limits, outcomes
 from sql.dialect import reading
 
@@ -31,6 +32,37 @@ _LEXEME: Final = re.compile(
 """Parts of a statement's text, which may be cut anywhere."""
 _SIGNS: Final = frozenset("=:>(")
 """What may stand between PASSWORD and a password, `=>` and `:=` too."""
+_CLOSED: Final = frozenset({"text", "quoted", "comment"})
+"""Parts whose words are no words of the statement."""
+_OPTIONS: Final = frozenset(
+    reading.words(
+        """
+    aws_secret_access_key aws_secret_key aws_session_token aws_token azure_sas_token client_secret
+    credentials master_key oauth_access_token oauth_client_secret oauth_refresh_token passphrase
+    private_key private_key_passphrase secret_access_key secret_string
+    """
+    )
+)
+"""Options whose values are secrets."""
+_NAME: Final = (
+    r"(?:[a-z0-9$]+_)*(?:pass(?:word|wd|phrase)|pwd|secret|secret_string|token|credentials?"
+    r"|(?:api|secret|secret_access|private|master|encryption|signing)_key)(?:_?\d)*"
+)
+_NAMED: Final = re.compile(_NAME, re.I)
+"""Names of variables, arguments and columns that may hold a secret, such as `api_token`."""
+_ASSIGNED: Final = re.compile(rf"\b{_NAME}[\"\s]*(?:=|:=)", re.I)
+_VALUE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\."  # a JSON Web Token
+    rf"|\b{programmatic.ID_PREFIX}[A-Z2-7]{{8,}}\."
+)
+"""Secrets that their own form shows."""
+_HINT: Final = re.compile(
+    rf"pass|pwd|secret|token|credential|_key|PRIVATE KEY|\beyJ|\b{programmatic.ID_PREFIX}", re.I
+)
+"""What every text with a secret has."""
+_NAME_LENGTH_MAX: Final = 64
+"""Characters of a name and its sign that may stand before the place where a text is cut."""
 _PROPERTIES: Final = frozenset(
     reading.words(
         """
@@ -113,24 +145,28 @@ class StatementLog:
 
 
 def shown_text(text: str) -> str:
-    """Return the head of a text as the record has it, without passwords.
+    """Return the head of a text as the record has it, without passwords and other secrets.
 
     A password is what follows the word PASSWORD and signs such as `=`, also where the syntax is
-    wrong: up to a comma, the line's end or the next property of a user. Where a string, a quoted
-    name or a comment has that word among others, it may be a statement itself: then all such parts
-    are masked.
+    wrong: up to a comma, the line's end or the next property of a user. So is what follows `=` and
+    an option of secrets, or a variable of SET whose name says that it holds one; elsewhere such a
+    name hides the string that follows. Where a string, a quoted name or a comment has such a word
+    among others, it may be a statement itself: then all such parts are masked. A private key or a
+    token hides the string or comment that it stands in.
     """
     head = text[: limits.TEXT_KEPT_LENGTH_MAX]
-    if WORD not in head.lower():
+    if _HINT.search(head) is None:
         return head
     lexemes = [(match.lastgroup or "", match[0]) for match in _LEXEME.finditer(head)]
-    masks_all = any(
-        WORD in part.lower() and part.strip("'\"$ \n").lower() != WORD
-        for group, part in lexemes
-        if group in ("text", "quoted", "comment")
+    first = _FIRST_WORD.match(head)
+    is_set = first is not None and first[1].upper() == "SET"
+    masks_all = (is_set and _sets_several_with_secret(lexemes)) or any(
+        _may_be_statement(part) for group, part in lexemes if group in _CLOSED
     )
     shown: list[str] = []
     state: Literal["", "after word", "after sign", "in password", "after reserved"] = ""
+    sort: Literal["", "password", "option", "name"] = ""
+    is_assigned = False  # an equals sign stands between the word and its value
     blank = ""  # the last one within a password
     for index, (group, part) in enumerate(lexemes):
         is_between = group in ("blank", "comment")
@@ -142,31 +178,66 @@ def shown_text(text: str) -> str:
                 continue
             state = ""
         elif state in ("after word", "after sign") and not is_between:
-            if part in _SIGNS:
+            if part in _SIGNS and (sort == "password" or is_assigned or part != "("):
                 shown.append(part)
-                state = "after sign"
+                state, is_assigned = "after sign", is_assigned or part == "="
                 continue
-            is_reserved = state == "after word" and part.lower() in _RESERVED
-            is_end = part in (",", ";", ")") or _is_property(lexemes, index)
-            if not is_reserved and not is_end:
-                shown.append(f"'{MASK}'")
-                state, blank = "in password", ""
-                continue
-            state = "after reserved" if is_reserved else ""
+            if sort != "password" and not is_assigned:
+                state = ""
+            elif sort == "name":
+                state = ""
+                if group == "text":
+                    shown.append(f"'{MASK}'")
+                    continue
+            else:
+                is_reserved = state == "after word" and part.lower() in _RESERVED
+                is_end = part in (",", ";", ")") or _is_property(lexemes, index)
+                if not is_reserved and not is_end:
+                    shown.append(f"'{MASK}'")
+                    state, blank = "in password", ""
+                    continue
+                state = "after reserved" if is_reserved else ""
         elif state == "after reserved" and not is_between:
             state = ""
             if group == "text":  # such as LIKE 'a'
                 shown.append(f"'{MASK}'")
                 continue
-        if masks_all and group in ("text", "quoted"):
-            shown.append(f"'{MASK}'")
-        elif masks_all and group == "comment":
-            shown.append(f"/* {MASK} */")
+        if group in _CLOSED and (masks_all or _VALUE.search(part) is not None):
+            shown.append(f"/* {MASK} */" if group == "comment" else f"'{MASK}'")
         else:
             shown.append(part)
-        if group in ("word", "quoted") and part.strip('"').lower() == WORD:
-            state = "after word"
+        if group in ("word", "quoted"):
+            named = _sort_of(part.strip('"').lower(), is_set=is_set)
+            if named:
+                state, sort, is_assigned = "after word", named, False
     return "".join(shown)
+
+
+def _sort_of(word: str, *, is_set: bool) -> Literal["", "password", "option", "name"]:
+    """Return how a word, in lower case, says that a secret follows; "" if it does not."""
+    if word == WORD:
+        return "password"
+    if word in _OPTIONS or (is_set and _NAMED.fullmatch(word)):
+        return "option"
+    return "name" if _NAMED.fullmatch(word) else ""
+
+
+def _sets_several_with_secret(lexemes: Sequence[tuple[str, str]]) -> bool:
+    """Return whether one of several variables before the equals sign may hold a secret."""
+    is_list = has_secret = False
+    for group, part in lexemes:
+        if part == "=":
+            break
+        is_list = is_list or part == "("
+        is_name = group in ("word", "quoted")
+        has_secret = has_secret or (is_name and _NAMED.fullmatch(part.strip('"')) is not None)
+    return is_list and has_secret
+
+
+def _may_be_statement(part: str) -> bool:
+    """Return whether a string, a quoted name or a comment may be a statement with a secret."""
+    has_password = WORD in part.lower() and part.strip("'\"$ \n").lower() != WORD
+    return has_password or _ASSIGNED.search(part) is not None
 
 
 def _is_property(lexemes: Sequence[tuple[str, str]], index: int) -> bool:
@@ -183,15 +254,17 @@ def _is_property(lexemes: Sequence[tuple[str, str]], index: int) -> bool:
 def shown_message(text: str, error: errors.SqlError) -> str:
     """Return the head of an error's message as the record has it.
 
-    text: of the statement, whole. Messages quote parts of it, so a statement with a password has
+    text: of the statement, whole. Messages quote parts of it, so a statement with a secret has
     none, nor has one that is too long to be searched here. EXECUTE IMMEDIATE of a variable or a
     bind compiles a text that the record does not have, and errors of compilation quote it.
     """
     searched = text[: limits.TEXT_SEARCHED_LENGTH_MAX]
-    tail = searched[limits.TEXT_KEPT_LENGTH_MAX - len(WORD) :].lower()
+    tail = searched[limits.TEXT_KEPT_LENGTH_MAX - _NAME_LENGTH_MAX :]
     is_masked = (
         len(text) > len(searched)
-        or WORD in tail
+        or WORD in tail.lower()
+        or _ASSIGNED.search(tail) is not None
+        or _VALUE.search(tail) is not None
         or MASK in shown_text(text)
         or (error.phase == "COMPILATION" and _executes_another(searched))
     )

@@ -90,6 +90,62 @@ def test_passwords_are_not_recorded(text: str, shown: str) -> None:
     assert statement_log.shown_text(text) == shown
 
 
+TOKEN = "BHPTABCDEFGHIJKLMNOP.abcdefgh"
+WEB_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmVk"
+PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("set api_token = 'x'", "set api_token = '********'"),
+        ("set db_password = 'it's'", "set db_password = '********'"),
+        ("set pin_secret = 1234", "set pin_secret = '********'"),
+        ("SET (a, my_secret) = ('x', 'y')", "SET (a, my_secret) = ('********', '********')"),
+        (f"set a = '{PRIVATE_KEY}'", "set a = '********'"),
+        (f"set a = $${WEB_TOKEN}$$", "set a = '********'"),
+        (f"set a = '{TOKEN}', b = 'c'", "set a = '********', b = 'c'"),
+        (f"select 'c' -- {TOKEN}", "select 'c' /* ******** */"),
+        ("alter user u set rsa_private_key = 'x'", "alter user u set rsa_private_key = '********'"),
+        (
+            "create stage s url = 's3://b'\ncredentials = (aws_key_id = 'a' aws_secret_key = 'b')",
+            "create stage s url = 's3://b'\ncredentials = ('********'",
+        ),
+        (
+            "create stage s credentials = (\naws_key_id = 'a'\naws_secret_key = 'b')\nx",
+            "create stage s credentials = (\n'********'\naws_secret_key = '********'\nx",
+        ),
+        ("list @s (master_key='x', a='b')", "list @s (master_key='********', a='b')"),
+        ("create secret s secret_string = 'x'", "create secret s secret_string = '********'"),
+        (
+            "execute immediate 'create stage s credentials = (aws_secret_key = ''x'')'",
+            "execute immediate '********'",
+        ),
+        ("select f(token => 'x', 'y')", "select f(token => '********', 'y')"),
+        ("where token = 'x' and a = 'b'", "where token = '********' and a = 'b'"),
+        *(
+            (text, text)  # without a secret
+            for text in (
+                "select a.token from a join b on a.token = b.token",
+                "alter user u add programmatic access token nightly",
+                "alter user u set rsa_public_key = 'x'",
+                "select token('x'), secret:a, 'token'",
+                "create table t (token varchar, primary key (token))",
+                "set tokens_per_row = 'x'",
+            )
+        ),
+    ],
+)
+def test_keys_and_tokens_are_not_recorded(text: str, shown: str) -> None:
+    assert statement_log.shown_text(text) == shown
+
+
+def test_a_text_of_many_names_is_read_in_linear_time() -> None:
+    for text in ("token_" * 10_000, "set " + "a_" * 20_000, "token" + " " * 60_000 + "x"):
+        assert statement_log.shown_text(text) == text[: limits.TEXT_KEPT_LENGTH_MAX]
+        assert message_of(text) == MESSAGE
+
+
 MESSAGE = "syntax error line 1 at position 30 unexpected 'hunter2'."
 
 
@@ -103,6 +159,9 @@ def test_a_message_about_a_statement_with_a_password_is_not_recorded() -> None:
         "execute immediate 'alter user u set password = ''hunter2'' ''x'''",
         "select 1" + " " * 5000 + "; alter user u set password 'hunter2'",
         " " * 4090 + "PassWord 'hunter2'",
+        "set api_token = 'hunter2' 'x'",
+        " " * 4090 + "set client_secret = 'hunter2'",
+        " " * 5000 + f"select '{WEB_TOKEN}'",
     ):
         assert message_of(text) == "********", text[:80]
     assert message_of("selec") == MESSAGE
