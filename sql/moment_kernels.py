@@ -202,48 +202,71 @@ def _zone(text: str | None) -> datetime.timezone | None:
 
 
 def parse_by_pattern(
-    text: str, pattern: str, type_name: str, *, century_start: int | None = None
+    text: str, pattern: str, type_name: str, *, century_start: int | None = None, cuts: bool = False
 ) -> datetime.datetime:
-    """Return text read by a strptime pattern; raises ValueError.
+    """Return text read by a strptime pattern, aware if that has an offset; raises ValueError.
 
     century_start: of the hundred years that a year of two digits is in; None if there is none.
+    cuts: digits below a microsecond are dropped, and not refused.
     """
     # The library's fraction has at most six digits.
     shortened = FINE.sub(r"\1", text.strip()) if "%f" in pattern else text.strip()
     try:
-        moment = datetime.datetime.strptime(shortened, pattern).replace(tzinfo=None)  # noqa: DTZ007
+        moment = datetime.datetime.strptime(shortened, pattern)  # noqa: DTZ007 - see above
         if century_start is not None:
             year = century_start + (moment.year - century_start) % 100
             moment = moment.replace(year=year)
     except ValueError:
         raise coded("100035", f"{type_name}|{text}") from None
-    if type_name != "Date" and has_fine_digits(text):
+    if type_name != "Date" and not cuts and has_fine_digits(text):
         raise finer_than_held(text)
     return moment
 
 
-def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
-    lenient, type_name = bool(match.group(1)), match.group(2)
-    century_start = None if match.group(3) is None else int(match.group(3))
-    _, result = INSTANTS[type_name]
+def reader(
+    pattern: str, type_name: str, *, century_start: int | None, cuts: bool
+) -> Callable[[str], Any]:
+    """Return what reads a text by a strptime pattern; it raises ValueError.
+
+    type_name: date, time, timestamp, or moment, which alone keeps an offset.
+    """
+    shown = "Timestamp" if type_name == "moment" else type_name.title()
     narrow: Callable[[datetime.datetime], Any] = {
         "date": datetime.datetime.date,
         "time": datetime.datetime.time,
-        "timestamp": lambda moment: moment,
+        "timestamp": lambda moment: moment.replace(tzinfo=None),
+        "moment": lambda moment: moment,
     }[type_name]
+    return lambda text: narrow(
+        parse_by_pattern(text, pattern, shown, century_start=century_start, cuts=cuts)
+    )
+
+
+def _reader_of(match: re.Match[str], pattern: str, type_name: str) -> Callable[[str], Any]:
+    """Return the reader that the name of a kernel of `PARSED` stands for."""
+    century_start = None if match["since"] is None else int(match["since"])
+    return reader(pattern, type_name, century_start=century_start, cuts=bool(match["cut"]))
+
+
+PARSED = r"(?P<cut>_cut)?(?:_since_(?P<since>\d{4}))?"
+"""How the name of a kernel that reads texts by a pattern ends."""
+
+
+def _parse_moment_by_pattern(match: re.Match[str]) -> Kernel:
+    lenient, type_name = bool(match.group(1)), match.group(2)
+    _, result = INSTANTS[type_name]
+
+    def parsed(pattern: str, texts: Any) -> Any:
+        return per_value(texts, _reader_of(match, pattern, type_name), result, lenient=lenient)
+
+    return _kernel_of_pattern(parsed, result)
+
+
+def _kernel_of_pattern(parsed: Callable[[str, Any], Any], result: pa.DataType) -> Kernel:
+    """Return the kernel of a function of a pattern, the same in all rows, and an array of texts."""
 
     def function(texts: Any, patterns: Any) -> Any:
-        if not len(texts):
-            return pa.array([], result)
-        pattern = patterns[0].as_py()
-        return per_value(
-            texts,
-            lambda text: narrow(
-                parse_by_pattern(text, pattern, type_name.title(), century_start=century_start)
-            ),
-            result,
-            lenient=lenient,
-        )
+        return parsed(patterns[0].as_py(), texts) if len(texts) else pa.array([], result)
 
     return Kernel(
         function=function,
@@ -384,40 +407,65 @@ def _offset_text(match: re.Match[str], zone: str) -> Kernel:
 
 def _to_instant(match: re.Match[str], zone: str) -> Kernel:
     """Text of any known form as TIMESTAMP_LTZ: of its own offset, or else of the session's zone."""
-    lenient, naive = bool(match.group(1)), pa.timestamp("us")
-    result = pa.timestamp("us", zone)
+    lenient = bool(match.group(1))
+    return text_kernel(
+        lambda texts: _instants_of_texts(texts, parse_moment, zone, lenient=lenient),
+        pa.timestamp("us", zone),
+    )
 
-    def parse(text: str) -> tuple[datetime.datetime, bool]:
-        moment = parse_moment(text)
-        if moment.tzinfo is None:
-            return moment, True
-        return moment.astimezone(datetime.UTC).replace(tzinfo=None), False
 
-    def function(texts: Any) -> Any:
-        encoded = texts.dictionary_encode()
-        moments: list[datetime.datetime | None] = []
-        are_local: list[bool] = []
-        for text in encoded.dictionary.to_pylist():
-            try:
-                moment, is_local = parse(text)
-            except (ValueError, OverflowError):
-                if not lenient:
-                    raise
-                moment, is_local = None, True
-            moments.append(moment)
-            are_local.append(is_local)
-        read = pa.array(moments, naive)
-        at_utc = read.cast(pa.int64()).cast(result)
-        instants = pc.if_else(pa.array(are_local, pa.bool_()), instants_of(read, zone), at_utc)
-        return instants.take(encoded.indices)
+def _parse_instant(match: re.Match[str], zone: str) -> Kernel:
+    """Text by a pattern with an offset as TIMESTAMP_LTZ."""
+    lenient = bool(match.group(1))
 
-    return text_kernel(function, result)
+    def parsed(pattern: str, texts: Any) -> Any:
+        parse = _reader_of(match, pattern, "moment")
+        return _instants_of_texts(texts, parse, zone, lenient=lenient)
+
+    return _kernel_of_pattern(parsed, pa.timestamp("us", zone))
+
+
+def _instants_of_texts(
+    texts: Any, parse: Callable[[str], datetime.datetime], zone: str, *, lenient: bool
+) -> Any:
+    """Return texts as instants: of their own offsets, or else of the session's zone."""
+    encoded, result = texts.dictionary_encode(), pa.timestamp("us", zone)
+    moments: list[datetime.datetime | None] = []
+    are_local: list[bool] = []
+    for text in encoded.dictionary.to_pylist():
+        moment = None
+        try:
+            moment = parse(text)
+            is_local = moment.tzinfo is None
+            if not is_local:
+                moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            if not lenient:
+                raise
+            moment, is_local = None, True
+        moments.append(moment)
+        are_local.append(is_local)
+    read = pa.array(moments, pa.timestamp("us"))
+    at_utc = read.cast(pa.int64()).cast(result)
+    instants = pc.if_else(pa.array(are_local, pa.bool_()), instants_of(read, zone), at_utc)
+    return instants.take(encoded.indices)
 
 
 def _to_zoned(match: re.Match[str], zone: str) -> Kernel:
     """Text of any known form as TIMESTAMP_TZ."""
     function = zoned_kernels.of_texts(parse_moment, instants_of, zone, lenient=bool(match.group(1)))
     return text_kernel(function, zoned_kernels.PACKED)
+
+
+def _parse_zoned(match: re.Match[str], zone: str) -> Kernel:
+    """Text by a pattern with an offset as TIMESTAMP_TZ."""
+    lenient = bool(match.group(1))
+
+    def parsed(pattern: str, texts: Any) -> Any:
+        parse = _reader_of(match, pattern, "moment")
+        return zoned_kernels.of_texts(parse, instants_of, zone, lenient=lenient)(texts)
+
+    return _kernel_of_pattern(parsed, zoned_kernels.PACKED)
 
 
 def _floor(match: re.Match[str]) -> Kernel:
@@ -598,7 +646,7 @@ INSTANTS: dict[str, tuple[Callable[[str], Any], pa.DataType]] = {
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile(r"_(try_)?to_(date|timestamp|time)"), _instant),
     (
-        re.compile(r"_(try_)?parse_(date|timestamp|time)(?:_since_(\d{4}))?"),
+        re.compile(r"_(try_)?parse_(date|timestamp|time)" + PARSED),
         _parse_moment_by_pattern,
     ),
     (re.compile("_convert_zone"), _convert_zone),
@@ -628,4 +676,6 @@ FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Ke
     (re.compile(r"_(try_)?to_instant"), _to_instant),
     (re.compile(r"_offset_(text|colon)"), _offset_text),
     (re.compile(r"_(try_)?to_zoned"), _to_zoned),
+    (re.compile(r"_(try_)?parse_instant" + PARSED), _parse_instant),
+    (re.compile(r"_(try_)?parse_zoned" + PARSED), _parse_zoned),
 )

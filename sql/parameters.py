@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sql import errors
+from sql.dialect import formats
 
 Value = str | int | bool
-ValueType = Literal["text", "number", "flag", "zone", "format"]
+ValueType = Literal["text", "number", "flag", "zone", "format", "input"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +66,12 @@ def _formats(*names: str) -> tuple[SessionParameter, ...]:
 def _output(name: str, default: str, description: str) -> SessionParameter:
     return SessionParameter(
         name=name, value_type="format", default=default, description=description, sent=True
+    )
+
+
+def _input(name: str, description: str) -> SessionParameter:
+    return SessionParameter(
+        name=name, value_type="input", default=formats.AUTO, description=description
     )
 
 
@@ -268,9 +275,9 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             default=43_200,
             description="Seconds to wait for a lock; no statement waits for one.",
         ),
-        _fixed("DATE_INPUT_FORMAT", "format", "AUTO", "How a text becomes a DATE."),
-        _fixed("TIME_INPUT_FORMAT", "format", "AUTO", "How a text becomes a TIME."),
-        _fixed("TIMESTAMP_INPUT_FORMAT", "format", "AUTO", "How a text becomes a TIMESTAMP."),
+        _input("DATE_INPUT_FORMAT", "How a text becomes a DATE."),
+        _input("TIME_INPUT_FORMAT", "How a text becomes a TIME."),
+        _input("TIMESTAMP_INPUT_FORMAT", "How a text becomes a TIMESTAMP."),
         _fixed("BINARY_INPUT_FORMAT", "text", "HEX", "How a text becomes a BINARY."),
         _fixed("CSV_TIMESTAMP_FORMAT", "text", "", "TIMESTAMP in unloaded CSV files."),
         _fixed("DEFAULT_NULL_ORDERING", "text", "LAST", "Where ORDER BY has NULLs."),
@@ -341,6 +348,8 @@ def _parsed(parameter: SessionParameter, value: object) -> Value:
             return _number(parameter, value)
         case "zone":
             return _zone(parameter, value)
+        case "input":
+            return _model(parameter, value)
         case "text" | "format":
             return _text(parameter, value)
 
@@ -418,3 +427,14 @@ def _text(parameter: SessionParameter, value: object) -> str:
             raise errors.invalid_parameter(parameter.name, text)
         return text.upper()
     return text
+
+
+def _model(parameter: SessionParameter, value: object) -> str:
+    """Return the model by which texts are read. Raises SqlError 000002 for an unknown element."""
+    model = _text(parameter, value)
+    if model.upper() == formats.AUTO:
+        return formats.AUTO
+    if not model.strip():
+        raise errors.invalid_parameter(parameter.name, model)
+    formats.strptime_pattern(model)
+    return model

@@ -363,6 +363,7 @@ class Statements:
             flow_ids=tuple(flow_ids),
             timestamp_mapping=str(session.parameter("TIMESTAMP_TYPE_MAPPING")),
             forms=_forms(session),
+            inputs=_inputs(session),
             weeks=shapes.Weeks(
                 start=int(session.parameter("WEEK_START")),
                 is_of_january=session.parameter("WEEK_OF_YEAR_POLICY") == 1,
@@ -883,6 +884,18 @@ def _forms(session: sessions.Session) -> formats.Forms:
         timestamp_tz=form("TIMESTAMP_TZ", common),
         binary=form("BINARY", default.binary),
     )
+
+
+def _inputs(session: sessions.Session) -> formats.Inputs | None:
+    """Return the session's input formats; None if all of them are AUTO."""
+    inputs = formats.Inputs(
+        date=str(session.parameter("DATE_INPUT_FORMAT")),
+        time=str(session.parameter("TIME_INPUT_FORMAT")),
+        timestamp=str(session.parameter("TIMESTAMP_INPUT_FORMAT")),
+        century_start=int(session.parameter("TWO_DIGIT_CENTURY_START")),
+    )
+    has_models = {inputs.date, inputs.time, inputs.timestamp} != {formats.AUTO}
+    return inputs if has_models else None
 
 
 def _variable(session: sessions.Session, ident: names.Ident) -> sessions.Variable:

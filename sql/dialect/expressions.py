@@ -82,10 +82,17 @@ def bind(node: Any, scope: NameResolver) -> Expr:
     handler = HANDLERS.get(type(node))
     if handler is None:
         raise errors.unsupported(construct_name(node))
-    bound = handler(node, scope)
+    bound = read_by_session(handler(node, scope), scope.environment.context)
     if emit.length(bound) > limits.EXPANDED_MAX:
         _check_growth(node, bound)
     return bound
+
+
+def read_by_session(bound: Expr, context: shapes.Context) -> Expr:
+    """Return an expression so that, if it is a text, the session's models read dates in it."""
+    if context.inputs is None or bound.type.name != "text" or bound.type.inputs is not None:
+        return bound
+    return rewrites.read_by(bound, context.inputs)
 
 
 def _check_growth(node: Any, bound: Expr) -> None:

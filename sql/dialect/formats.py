@@ -8,8 +8,12 @@ refused, so that no format silently means something else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sql import errors
+
+AUTO: Final = "AUTO"
+"""The input format that takes every usual form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +29,26 @@ class Forms:
 
 
 DEFAULT = Forms()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """The session's input formats, by which texts become dates and times. AUTO: every usual form.
+
+    century_start: the first year that two digits can mean.
+    """
+
+    date: str = AUTO
+    time: str = AUTO
+    timestamp: str = AUTO
+    century_start: int = 1970
+
+    def model(self, type_name: str) -> str | None:
+        """Return the model for texts that become a type; None for AUTO and for other types."""
+        name = "timestamp" if type_name.startswith("timestamp_") else type_name
+        model = {"date": self.date, "time": self.time, "timestamp": self.timestamp}.get(name, AUTO)
+        return None if model == AUTO else model
+
 
 ELEMENTS = {
     "TZHTZM": "%z",

@@ -710,7 +710,10 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
         model = call.constant(1)
         if target.name == "timestamp_ntz" and rewrites.is_of_nanoseconds(operand):
             return operand
-        if model is None or (isinstance(model, str) and model.upper() == "AUTO"):
+        is_auto = isinstance(model, str) and model.upper() == formats.AUTO
+        if is_auto and operand.type.name == "text":
+            operand = rewrites.read_by(operand, None)
+        if model is None or is_auto:
             if not builders.has_bind(call.nodes[0]):
                 rewrites.check_whole_epoch(operand)
             return rewrites.cast(operand, target, lenient=lenient)
@@ -718,20 +721,8 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
             return _scaled_epoch(call, operand, model, target)
         if operand.type.name != "text":
             raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
-        pattern = formats.strptime_pattern(str(model))
-        if target.name == "timestamp_tz" and "%z" in pattern:
-            raise call.refuse("an offset in the format")
-        exact = rewrites.as_arrow(operand, sqltypes.TEXT)
-        name = "_try_parse" if lenient else "_parse"
-        type_name = {"date": "date", "time": "time"}.get(target.name, "timestamp")
-        since = f"_since_{call.context.century_start}" if "%y" in pattern else ""
-        parsed = exprs.derived(
-            code.kernel(f"{name}_{type_name}{since}", exact, pattern),
-            {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.name, sqltypes.TIMESTAMP_NTZ),
-            [operand],
-            nullable=lenient or None,
-        )
-        return rewrites.cast(parsed, target)
+        since = call.context.century_start
+        return rewrites.by_model(operand, target, str(model), since=since, lenient=lenient)
 
     return build
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, names
+from sql.dialect import columns, formats, names
 
 NAMES = "unpivot names"
 """The alias of the names beside which UNPIVOT reads its source."""
@@ -130,7 +130,9 @@ def _valued(value: Any) -> tuple[Any, exp.Identifier]:
             return exp.Neg(this=number) if value < 0 else number, _quoted(f"{value:f}")
         case datetime.date():
             text = exp.Literal.string(value.isoformat())
-            day = exp.Cast(this=text, to=exp.DataType(this=exp.DataType.Type.DATE))
+            day = exp.Anonymous(
+                this="TO_DATE", expressions=[text, exp.Literal.string(formats.AUTO)]
+            )
             return day, _quoted(f"'{value.isoformat()}'")
     return exp.Literal.string(value), _quoted(f"'{value}'")
 

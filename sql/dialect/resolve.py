@@ -385,6 +385,7 @@ class Binder:
                 type=output.type,
                 nullable=output.nullable,
             )
+            operand = expressions.read_by_session(operand, self.environment.context)
             if output.is_null:
                 converted = exprs.null(target)
             elif inserts:

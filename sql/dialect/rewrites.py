@@ -58,6 +58,12 @@ def cast(
             operand = whole_microseconds(operand)
         elif target.name == "timestamp_ntz" and target.scale <= MICROSECOND_DIGITS:
             return _at_microseconds(operand)
+    if source.name == "text" and source.inputs is not None:
+        model = source.inputs.model(target.name)
+        if model is not None:
+            return by_model(
+                operand, target, model, since=source.inputs.century_start, lenient=lenient
+            )
     if operand.is_literal and source.name == "text":
         converted = _cast_literal(operand, target, lenient=lenient)
         if converted is not None:
@@ -81,6 +87,57 @@ def cast(
 CLOCKS = sqltypes.CLOCKS
 
 
+def read_by(operand: Expr, inputs: formats.Inputs | None) -> Expr:
+    """Return a text in which the models of a session read dates and times; None: AUTO does."""
+    return exprs.retyped(operand, dataclasses.replace(operand.type, inputs=inputs))
+
+
+def by_model(
+    operand: Expr,
+    target: sqltypes.SqlType,
+    model: str,
+    *,
+    since: int,
+    lenient: bool = False,
+    cuts: bool = False,
+) -> Expr:
+    """Return a text as a date or time, read by a format model.
+
+    since: the first year that two digits can mean. cuts: digits below a microsecond are dropped,
+    and not refused. An offset counts for an instant, and is dropped otherwise.
+    """
+    pattern = formats.strptime_pattern(model)
+    century = since if "%y" in pattern else None
+    has_offset = "%z" in pattern and target.name in ("timestamp_ltz", "timestamp_tz")
+    narrow = {"date": sqltypes.DATE, "time": sqltypes.TIME}.get(target.name, sqltypes.TIMESTAMP_NTZ)
+    word = narrow.name.removesuffix("_ntz")
+    if isinstance(operand.literal, str) and not has_offset:
+        read = moment_kernels.reader(pattern, word, century_start=century, cuts=cuts)
+        try:
+            value = read(operand.literal)
+        except (ValueError, OverflowError):
+            if lenient:
+                return exprs.null(target)
+        except NotImplementedError:  # digits below a microsecond, which the kernel refuses
+            pass
+        else:
+            constant = exprs.moment(value)
+            same = sqltypes.same_in_engine(constant.type, target)
+            return constant if same else cast(constant, target)
+    suffix = f"{'_cut' if cuts else ''}{'' if century is None else f'_since_{century}'}"
+    exact, nullable = as_arrow(operand, sqltypes.TEXT), lenient or None
+    prefix = "_try_parse" if lenient else "_parse"
+    if not has_offset:
+        parsed = code.kernel(f"{prefix}_{word}{suffix}", exact, pattern)
+        return cast(exprs.derived(parsed, narrow, [operand], nullable=nullable), target)
+    if target.name == "timestamp_tz":
+        parsed = code.kernel(f"{prefix}_zoned{suffix}", exact, pattern)
+        return exprs.derived(parsed, target, [operand], nullable=nullable)
+    parsed = code.kernel(f"{prefix}_instant{suffix}", exact, pattern)
+    instant = code.exactly(parsed, target, lenient=lenient)
+    return exprs.derived(instant, target, [operand], nullable=nullable)
+
+
 def cast_to_digits(
     operand: Expr, target: sqltypes.SqlType, digits: int, *, lenient: bool = False
 ) -> Expr:
@@ -89,7 +146,12 @@ def cast_to_digits(
     Digits that the type does not have are cut, as by Snowflake. Without a number of digits a type
     has nine, and `cast` refuses to lose the last three.
     """
-    if digits <= MICROSECOND_DIGITS:
+    inputs = operand.type.inputs
+    model = None if inputs is None else inputs.model(target.name)
+    if inputs is not None and model is not None:
+        since, cuts = inputs.century_start, digits <= MICROSECOND_DIGITS
+        operand = by_model(operand, target, model, since=since, lenient=lenient, cuts=cuts)
+    elif digits <= MICROSECOND_DIGITS:
         operand = _at_microseconds(operand)
     cuts_variant = operand.type.name == "variant" and digits <= MICROSECOND_DIGITS
     if cuts_variant and target.name != "timestamp_tz" and not lenient:
@@ -1147,7 +1209,7 @@ def _without_fine_bound(left: Expr, right: Expr, operator: str) -> tuple[Expr, E
         text = _fine_literal(bound) if operator in operators else None
         if text is None or moment.type.name not in CLOCKS or moment.type.scale > MICROSECOND_DIGITS:
             continue
-        cut = exprs.text(moment_kernels.cut_text(text))
+        cut = read_by(exprs.text(moment_kernels.cut_text(text)), bound.type.inputs)
         if bound.type.name != "text":
             cut = cast(cut, bound.type)
         operator = operators[operator]

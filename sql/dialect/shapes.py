@@ -105,7 +105,7 @@ class Weeks:
 class Context:
     """The session at this statement. now: aware, in the session's zone.
 
-    century_start: the first year that two digits can mean.
+    century_start: the first year that two digits can mean. inputs: None if all of them are AUTO.
     flow_ids: the queries of the statements before it in a flow (`->>`), the nearest last.
     """
 
@@ -129,6 +129,7 @@ class Context:
     flow_ids: tuple[str, ...] = ()
     timestamp_mapping: str = "TIMESTAMP_NTZ"
     forms: formats.Forms = formats.DEFAULT
+    inputs: formats.Inputs | None = None
     weeks: Weeks = field(default_factory=Weeks)
     century_start: int = 1970
 

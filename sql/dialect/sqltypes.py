@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from sql import outcomes
+from sql.dialect import formats
 
 TypeName: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
 
@@ -37,7 +38,8 @@ class SqlType:
     is_nested: an object or array is held in the engine's own nested type, as Iceberg's struct, map
     and list are. structure: of a nested value, if SQL reads what is in it. digits: of a time that
     is held in microseconds, how many of a second it is shown with; None means scale. Six are those
-    that a column's declaration names.
+    that a column's declaration names. inputs: of a text, the models by which the session reads it
+    as a date or time; None means AUTO. It is no part of what a type is.
     """
 
     name: TypeName
@@ -51,6 +53,7 @@ class SqlType:
     is_nested: bool = False
     structure: Structure | None = None
     digits: int | None = None
+    inputs: formats.Inputs | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
     def is_variant(self) -> bool:

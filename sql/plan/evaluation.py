@@ -115,7 +115,7 @@ def _called(call: code.FunctionUse, depth: int) -> Any:
 
 
 PURE_KERNELS: Final = re.compile(
-    r"_parse_(?:date|time|timestamp)(?:_since_\d{4})?|_to_(?:date|time|timestamp|boolean|real|fixed_\d+_\d+)"
+    r"_parse_(?:date|time|timestamp)(?:_cut)?(?:_since_\d{4})?|_to_(?:date|time|timestamp|boolean|real|fixed_\d+_\d+)"
     r"|_place|_not_negative|_cut_text|_add_months_(?:date|timestamp)(?:_last)?"
     r"|_later_\d+|_cut_micros_\d+|_rounded_\w+_\d+_\d+"
 )

@@ -205,6 +205,13 @@ def timestamp(value: datetime.datetime) -> Expr:
     )
 
 
+def moment(value: datetime.date | datetime.time) -> Expr:
+    """Return a DATE, a TIME or a TIMESTAMP, whichever Python's value is."""
+    if isinstance(value, datetime.datetime):
+        return timestamp(value)
+    return date(value) if isinstance(value, datetime.date) else time(value)
+
+
 def binary(value: bytes) -> Expr:
     return Expr(
         code=code.Token(text=f"X'{value.hex()}'"),

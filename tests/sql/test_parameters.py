@@ -19,6 +19,7 @@ from sql import errors, parameters
         ("client_timestamp_type_mapping", "timestamp_ntz", "TIMESTAMP_NTZ"),
         ("python_connector_query_result_format", "json", "JSON"),
         ("DATE_OUTPUT_FORMAT", "DD.MM.YYYY", "DD.MM.YYYY"),
+        ("DATE_INPUT_FORMAT", "dd.mm.yyyy", "dd.mm.yyyy"), ("TIME_INPUT_FORMAT", "auto", "AUTO"),
     ],
 )  # fmt: skip
 def test_a_value_is_read_by_its_parameters_kind(name: str, text: Any, value: Any) -> None:
@@ -43,6 +44,15 @@ def test_a_value_that_it_cannot_have_is_refused(name: str, text: Any) -> None:
     assert caught.value.code == "001008"
 
 
+def test_an_input_format_of_unknown_elements_is_refused_by_them() -> None:
+    with pytest.raises(errors.SqlError, match="QQ") as caught:
+        parameters.parse("DATE_INPUT_FORMAT", "YYYY-QQ")
+    assert caught.value.code == "000002"
+    with pytest.raises(errors.SqlError) as caught:
+        parameters.parse("DATE_INPUT_FORMAT", " ")
+    assert caught.value.code == "001008"
+
+
 def test_unknown_names_are_refused_but_drivers_own_are_sent_back() -> None:
     with pytest.raises(errors.SqlError, match="WEEK_AFTER_NEXT"):
         parameters.parse("week_after_next", 1)
@@ -58,7 +68,7 @@ def test_unknown_names_are_refused_but_drivers_own_are_sent_back() -> None:
 @pytest.mark.parametrize(
     ("name", "own", "other"),
     [
-        ("DATE_INPUT_FORMAT", "auto", "DD.MM.YYYY"), ("BINARY_INPUT_FORMAT", "hex", "BASE64"),
+        ("BINARY_INPUT_FORMAT", "hex", "BASE64"),
         ("STRICT_JSON_OUTPUT", "false", "true"), ("DEFAULT_NULL_ORDERING", "last", "FIRST"),
         ("TRANSACTION_ABORT_ON_ERROR", False, True),
         ("TRANSACTION_DEFAULT_ISOLATION_LEVEL", "read committed", "SERIALIZABLE"),

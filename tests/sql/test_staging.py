@@ -501,6 +501,28 @@ def test_the_options_of_csv_are_honoured(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
+def test_copy_reads_dates_by_the_sessions_format_unless_its_file_format_has_one(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, d date)")
+        await local.run("ALTER SESSION SET DATE_INPUT_FORMAT = 'DD/MM/YYYY'")
+        await put(local, "@~", "a.csv", b"1,03/04/2024\n")
+        await put(local, "@~", "b.json", b'{"a": 2, "d": "03/04/2024"}')
+        await put(local, "@~", "c.csv", b"3,2024-04-03\n")
+        await local.rows("COPY INTO t FROM @~/a.csv FILE_FORMAT = (DATE_FORMAT = AUTO)")
+        await local.rows(
+            "COPY INTO t FROM @~/b.json FILE_FORMAT = (TYPE = JSON)"
+            " MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
+        )
+        assert (await refused(local, "COPY INTO t FROM @~/c.csv")).code == "100040"
+        await local.rows("COPY INTO t FROM @~/c.csv FILE_FORMAT = (DATE_FORMAT = 'YYYY-MM-DD')")
+        rows = await local.rows("SELECT a, TO_VARCHAR(d) FROM t ORDER BY a")
+        assert rows == [(number, "2024-04-03") for number in (1, 2, 3)]
+
+    run(tmp_path, work)
+
+
 def test_json_is_loaded_as_documents_and_by_the_names_of_columns(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE v (doc variant)")

@@ -649,6 +649,58 @@ def test_two_digits_of_a_year_are_in_the_century_that_the_session_says(tmp_path:
     local_sql.run_local(tmp_path, work)
 
 
+def test_input_formats_of_the_session_read_texts_as_dates_and_times(tmp_path: Path) -> None:
+    day, moment = datetime.date(2024, 4, 3), STAMP(2024, 4, 3, 13, 5)
+    ours, usual = "03.04.2024", "2024-04-03"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (d date, s varchar)")
+        await local.run(
+            "alter session set date_input_format = 'DD.MM.YYYY', time_input_format = 'HH12-MI AM',"
+            " timestamp_input_format = 'MM/DD/YY HH24:MI'"
+        )
+        texts = f"(select column1 s from values ('{ours}'), ('x'))"
+        expected: dict[str, object] = {
+            f"select '{ours}'::date": day,
+            f"select date '{ours}'": day,
+            f"select max(try_cast(s as date)) from {texts}": day,
+            f"select max(try_to_date(s)) from {texts}": day,
+            f"select count(*) from {texts} where try_to_date(s) = '{ours}'": 1,
+            f"select to_date('{ours}') between '02.04.2024' and '04.04.2024'": True,
+            f"select to_date('{ours}') in ('04.04.2024', '{ours}')": True,
+            f"select iff(true, '{ours}', to_date('{ours}'))": day,
+            "select '01-05 pm'::time": datetime.time(13, 5),
+            "select '04/03/24 13:05'::timestamp_ntz": moment,
+            "select '04/03/24 13:05'::timestamp_ltz::timestamp_ntz": moment,
+            "select '04/03/24 13:05'::timestamp_tz::timestamp_ntz": moment,
+            "select '04/03/24 13:05'::timestamp_ntz(0)": moment,
+            "select dateadd(hour, 1, '04/03/24 12:05')": moment,
+            f"select max(d) from (select to_date('01.04.2024') d union select '{ours}')": day,
+            # A format of the statement's own, AUTO, and VARIANTs, which are read by AUTO
+            f"select to_date('{usual}', 'YYYY-MM-DD')": day,
+            f"select to_date('{usual}', 'auto')": day,
+            f"select parse_json('[\"{usual}\"]')[0]::date": day,
+        }  # fmt: skip
+        for text, value in expected.items():
+            assert await local.one(text) == value, text
+        for text in (f"select '{usual}'::date", f"select to_date(s) from {texts}"):
+            assert await code_of(local, text) == "100035", text
+        await local.run(f"insert into t values ('{ours}', '{ours}')")
+        await local.run("insert into t select s, 'x' from t")
+        await local.run("update t set d = '05.04.2024' where s = 'x' and d = '03.04.2024'")
+        assert sorted(await local.rows("select d from t")) == [
+            (day,), (datetime.date(2024, 4, 5),)
+        ]  # fmt: skip
+        pivot = "select * from (select d, 1 n from t) pivot (count(n) for d in (any))"
+        assert await local.rows(pivot) == [(1, 1)]
+        await local.run("alter session unset date_input_format")
+        assert await local.one(f"select '{usual}'::date") == day
+        assert await code_of(local, "select '13.04.2024'::date") == "100035"
+        assert await code_of(local, "alter session set date_input_format = 'J'") == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_output_formats_of_the_session_make_text_of_dates_and_times(tmp_path: Path) -> None:
     text = (
         "select d::varchar, to_char(ts), 'on ' || d, upper(t), ts like '29.%' from "

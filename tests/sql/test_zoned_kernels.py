@@ -82,6 +82,14 @@ CASES: tuple[tuple[str, Any], ...] = (
     ("to_timestamp_tz(1500, 3)::varchar", "1970-01-01 00:00:01.500 +0000"),
     ("to_timestamp_tz('2024-02-03', 'YYYY-MM-DD')::varchar", "2024-02-03 00:00:00.000 -0500"),
     ("to_timestamp_tz('2024-01-01'::date)::varchar", "2024-01-01 00:00:00.000 -0500"),
+    ("to_timestamp_tz('3.2.2024 10:00 +05:30', 'DD.MM.YYYY HH24:MI TZH:TZM')::varchar",
+     "2024-02-03 10:00:00.000 +0530"),
+    ("try_to_timestamp_tz('3.2.2024', 'DD.MM.YYYY TZHTZM')", None),
+    # 10:00 at +05:30 is 04:30 in UTC, and 23:30 of the day before in New York.
+    ("to_timestamp_ltz('3.2.2024 10:00 +05:30', 'DD.MM.YYYY HH24:MI TZH:TZM')::varchar",
+     "2024-02-02 23:30:00.000 -0500"),
+    ("to_timestamp_ntz('3.2.2024 10:00 +05:30', 'DD.MM.YYYY HH24:MI TZH:TZM')::varchar",
+     "2024-02-03 10:00:00.000"),
     ("'2024-07-01 10:00:00'::timestamp_ltz::timestamp_tz::varchar",
      "2024-07-01 10:00:00.000 -0400"),
     (f"{X}::timestamp_ntz::varchar", "2024-01-31 01:10:00.000"),
@@ -157,7 +165,7 @@ def test_a_zoned_moment_keeps_its_offset_and_compares_by_its_instant(
         (f"select convert_timezone('UTC', 'UTC', {X})", "001044"),
         ("select convert_timezone('No/Where', current_timestamp())", "100094"),
         ("select convert_timezone('No/Where', 'UTC', '2024-01-01'::timestamp_ntz)", "100094"),
-        ("select to_timestamp_tz('2024 +0100', 'YYYY TZHTZM')", "000002"),
+        ("select to_timestamp_tz('2024 0100', 'YYYY TZHTZM')", "100035"),
     ],
 )
 def test_what_a_zoned_moment_cannot_do_is_refused_by_name(
