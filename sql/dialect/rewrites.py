@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
 from sql import errors, kernelforms, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
-from sql.plan import code, folding
+from sql.plan import code, folding, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -1041,10 +1042,44 @@ def multiply(left: Expr, right: Expr) -> Expr:
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
         ours, theirs = (code.arrow(side, double_width(side.type)) for side in (left, right))
-        exact = code.exactly(code.infix(ours, "*", theirs), sql_type)
+        exact: code.Code = code.exactly(code.infix(ours, "*", theirs), sql_type)
+        if engine_scale == sql_type.scale and _may_stand_twice(left, right):
+            exact = _usual_width(left, right, sql_type, exact)
         return exprs.derived(exact, sql_type, [left, right])
     product = exprs.derived(code.infix(left, "*", right), sql_type, [left, right])
     return _settled(product, sql_type, engine_scale=engine_scale)
+
+
+REPEATED_NODES_MAX = 32
+"""Nodes of operands whose product stands in the engine's text several times."""
+
+
+def _may_stand_twice(*operands: Expr) -> bool:
+    nodes = list(itertools.islice(substitution.nodes(operands), REPEATED_NODES_MAX + 1))
+    return (
+        len(nodes) <= REPEATED_NODES_MAX
+        and not any(operand.is_volatile for operand in operands)
+        and not any(type(node) is code.Subquery for node in nodes)
+    )
+
+
+def _usual_width(
+    left: Expr, right: Expr, sql_type: sqltypes.SqlType, exact: code.Code
+) -> code.Case:
+    """Return a product of two decimals, multiplied in the engine's usual width where it fits.
+
+    The engine fails at a product beyond 127 bits, and does not see that one within them has more
+    than 38 digits. exact: the product of any size, in an expression that fails at such a one.
+    Multiplied in twice the width, a product takes three times the CPU time (decision 0095).
+    """
+    product = code.infix(left, "*", right)
+    digits = (9,) * sql_type.precision
+    low, high = (
+        code.exactly(f"{decimal.Decimal((sign, digits, -sql_type.scale)):f}", sql_type)
+        for sign in (1, 0)
+    )
+    is_beyond = code.infix(code.infix(product, "<", low), "OR", code.infix(product, ">", high))
+    return code.case([(is_beyond, exact)], product)
 
 
 def double_width(sql_type: sqltypes.SqlType) -> str:

@@ -387,6 +387,40 @@ def test_sums_and_products_of_more_than_38_digits_are_out_of_range(tmp_path: Pat
     )
 
 
+def test_products_of_columns_are_exact_up_to_38_digits_and_out_of_range_beyond(
+    tmp_path: Path,
+) -> None:
+    most, root = Decimal("9999999999999999.99"), 31622776601683794
+    cases: dict[str, Any] = {
+        "select a * b, a * -b, -a * -b from m": (
+            Decimal("99999999999999999900.0000"),
+            Decimal("-99999999999999999900.0000"),
+            Decimal("99999999999999999900.0000"),
+        ),
+        "select most * 9999999999999999.99 from m": (
+            Decimal("99999999999999999800000000000000.0001"),
+        ),
+        "select a * none, (a * b) is null from m": (None, False),
+        "select sum(a * b) from m": (Decimal("99999999999999999900.0000"),),
+    }
+    # Products of 39 digits: within 127 bits and beyond them.
+    for factor in (12, -12, 34, -34):
+        cases[f"select (c * {factor}) * c from m"] = "100039"
+        cases[f"select 1 from m where (c * {factor}) * c = 0"] = "100039"
+        cases[f"select sum((c * {factor}) * c) from m"] = "100039"
+    cases["select (c * 9) * c, (c * -9) * c from m"] = (
+        Decimal(9 * root**2),
+        Decimal(-9 * root**2),
+    )
+    answers(
+        tmp_path,
+        cases,
+        "create table m (a number(20,2), b number(20,2), c number(30,2), most number(30,2), "
+        "none number(20,2))",
+        f"insert into m values (9999999999999999.99, 10000, {root}, {most}, null)",
+    )
+
+
 def test_times_in_small_units_do_not_wrap(tmp_path: Path) -> None:
     start, end = "'1900-01-01'::timestamp", "'2262-05-01'::timestamp"
     days = (datetime.date(2262, 5, 1) - datetime.date(1900, 1, 1)).days
