@@ -2,7 +2,8 @@
 
 `jobs.visibility` says which runs a caller sees and cancels. A client that runs a pipeline by itself
 begins a run here, which the server refuses while another run of the pipeline goes on, prolongs it,
-and ends it. So does a client that loads or maintains a table by itself, which excludes nothing.
+and ends it. So does a client that loads, maintains or copies a table by itself, which excludes
+nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
-from catalog import access, idents
+from catalog import access, idents, rights
 from jobs import errors, rows, runs, scheduler, schedules, visibility
 from server import asgi, calls, native
 from server.access import errors as access_errors
@@ -65,7 +66,8 @@ async def get_job(services: JobsServices, call: calls.Call) -> asgi.Response:
 
 
 async def begin_job(services: JobsServices, call: calls.Call) -> asgi.Response:
-    """Begin a run of a pipeline, or a load or maintenance of a table, in the caller's process."""
+    """Begin a run of a pipeline, or a load, maintenance or copy of a table, in the caller's
+    process."""
     parameters = native.parameters_of(call)
     target, task = parameters.get("target", ""), parameters.get("task", "pipeline")
     if task not in get_args(rows.Task):
@@ -78,7 +80,10 @@ async def begin_job(services: JobsServices, call: calls.Call) -> asgi.Response:
     if not (bucket and all(namespace) and table) or len(target) > TARGET_MAX:
         raise errors.BadJobRequest(f"{target[:200]!r} is no table like lake.sales.orders")
     ident = idents.TableIdent(table_bucket=bucket, namespace=tuple(namespace), name=table)
-    demands, _ = services.access.on_commit(ident, creates=task in ("pipeline", "ingest"))
+    if task == "replication":
+        demands = services.access.on_table(ident, rights.READ_ACTIONS)
+    else:
+        demands, _ = services.access.on_commit(ident, creates=task in ("pipeline", "ingest"))
     services.access.check(call.principal, demands)
     run = await services.runs.begin(
         task=cast(rows.Task, task),

@@ -21,9 +21,10 @@ RUNS_MAX: Final = 1_000
 
 State: TypeAlias = Literal["running", "succeeded", "nothing", "failed", "cancelled", "interrupted"]
 Task: TypeAlias = Literal[
-    "pipeline", "compaction", "snapshots", "manifests", "statistics", "ingest"
+    "pipeline", "compaction", "snapshots", "manifests", "statistics", "ingest", "replication"
 ]
-"""What a run does. `ingest` is a load that a client began without a pipeline's file."""
+"""What a run does. `ingest` is a load that a client began without a pipeline's file, and
+`replication` a client's copy of a table into another catalog."""
 
 _SERVER: Final = b"\x00\x00\x00\x00"
 _MAINTENANCE: Final = b"m"

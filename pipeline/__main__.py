@@ -618,7 +618,8 @@ def _history(
     for row in rows:
         said = row["error"] or row["progress"]
         if not said and row["status"] != "running":
-            said = "" if row["rows"] is None else progress.counted(row["rows"], "row")
+            counts = [(row["rows"], "row"), (row["files"], "file")]
+            said = next((progress.counted(*each) for each in counts if each[0] is not None), "")
         said = f": {said}" if said else ""
         name = row["pipeline"] or f"{row['task']} of {row['target']}"
         took = "for" if row["status"] == "running" else "in"
@@ -851,7 +852,13 @@ def _replicate(
             "replicate writes files of this machine, which a Spark cluster cannot; "
             "use --master 'local[*]'"
         )
-    done = replication.run(server, table, to, open_spark=_opener(options, server, say), say=say)
+    with _noted(options, server, "replication", table) as own:
+        done = replication.run(
+            server, table, to, open_spark=_opener(options, server, say), say=own.heard(say)
+        )
+        own.state = "nothing" if done is None else "succeeded"
+        own.answer = {"files": 0} if done is None else dataclasses.asdict(done)
+        own.answer = {"to": str(to), **own.answer}
     if done is None:
         return {"files": 0}, f"copied nothing: {to} has the newest version of {table.full}"
     return dataclasses.asdict(done), (

@@ -3,7 +3,7 @@ it.
 
 The server refuses a run while another of the same pipeline goes on, its own or a client's. A run
 says every few seconds that it goes on; a run that ends without a word is over after a minute. The
-answer says whether the run was cancelled. A load and a maintenance of a table by hand enter
+answer says whether the run was cancelled. A load, a maintenance and a copy of a table by hand enter
 themselves too, and go on where the server does not take them.
 """
 
@@ -26,7 +26,9 @@ RUNS_MAX = 1_000
 """Runs that the server's list keeps."""
 
 
-Task: TypeAlias = Literal["ingest", "compaction", "snapshots", "manifests", "statistics"]
+Task: TypeAlias = Literal[
+    "ingest", "compaction", "snapshots", "manifests", "statistics", "replication"
+]
 """What a job by hand does that runs no pipeline, in the words of the server's list."""
 
 
@@ -72,7 +74,8 @@ def held(
 def noted(
     server: settings.ServerEndpoint, task: Task, target: str, *, give_up: Callable[[], None]
 ) -> Iterator[OwnRun]:
-    """Enter a load, or a maintenance of a table, into the server's list for the time of the block.
+    """Enter a load, a maintenance or a copy of a table into the server's list for the time of the
+    block.
 
     One that the server does not take, as it has no such list or the caller no right, goes on
     without; so does one of a server that does not answer, which the job itself finds out.

@@ -22,7 +22,18 @@ import pyarrow as pa
 import pytest
 
 from pipeline import __main__ as command
-from pipeline import catalogs, errors, interrupts, leases, native, runs, servers, sources
+from pipeline import (
+    catalogs,
+    errors,
+    interrupts,
+    leases,
+    native,
+    replicas,
+    replication,
+    runs,
+    servers,
+    sources,
+)
 from tests.kit import server as server_kit
 from tests.kit import users, waits
 from tests.pipeline.lake import Raw
@@ -276,10 +287,50 @@ def test_a_load_by_hand_is_listed_while_it_goes_on_and_after(
     assert shown[-1].endswith(": 2 rows")
     # A caller without the right to write the table loads nothing by it, and is not listed.
     pair = (users.access_key("carol"), users.secret_key("carol"))
-    for task in ("ingest", "compaction"):
+    for task in ("ingest", "compaction", "replication"):
         path = f"jobs?task={task}&target=lake.served.byhand"
         assert served.ask("POST", path, pair=pair)[0] in (403, 404)
     assert served.ask("POST", "jobs?task=what&target=lake.served.byhand")[0] == 400
+
+
+def test_a_copy_by_hand_is_listed_while_it_goes_on_and_after(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = "https://other.example/iceberg"
+    for name in (replicas.ACCESS_KEY, replicas.SECRET_KEY):
+        monkeypatch.setenv(name, "k" * 20)
+    data = ("--data", str(served.running.data))
+    copy = ["replicate", "--table", "lake.served.copied", "--to", target, *data]
+    copy += ["--to-warehouse", "lake"]
+    copied = replication.Replicated(
+        files=3, size_bytes=500, metadata_location="s3://lake/t/metadata/2.json", since=None
+    )
+    outcomes: list[replication.Replicated | None] = [copied, None]
+    during: list[Any] = []
+
+    def run(*_: Any, **__: Any) -> replication.Replicated | None:
+        during.extend(served.jobs("lake.served.copied"))
+        if not outcomes:
+            raise errors.PipelineError("the target does not answer")
+        return outcomes.pop(0)
+
+    monkeypatch.setattr(command.replication, "run", run)
+    codes = [command.main(copy, interrupts.Interrupts()) for _ in range(3)]
+    assert codes == [0, 0, 1]
+    listed = served.jobs("lake.served.copied")
+    assert [(run["task"], run["by_server"]) for run in listed] == [("replication", False)] * 3
+    assert [run["state"] for run in during if run["run_id"] == listed[0]["run_id"]] == [
+        "running", "succeeded", "succeeded"
+    ]  # fmt: skip
+    assert [(run["state"], run["error"]) for run in listed] == [
+        ("succeeded", None), ("nothing", None), ("failed", "the target does not answer")
+    ]  # fmt: skip
+    assert (listed[0]["answer"]["to"], listed[0]["answer"]["files"]) == (target, 3)
+    capsys.readouterr()
+    command.main(["history", *data], interrupts.Interrupts())
+    shown = [line for line in capsys.readouterr().err.splitlines() if "served.copied" in line]
+    assert f" {listed[0]['run_id']} replication of lake.served.copied succeeded in " in shown[-1]
+    assert shown[-1].endswith(": 3 files")
 
 
 def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
