@@ -33,8 +33,8 @@ ANSWER_MAX: Final = 8_000
 LOST: Final = "lost: the process that ran it ended without an answer"
 
 WITH_RESULT: Final = ("succeeded", "nothing")
-EARLIER_MAX: Final = 20
-"""Runs without a result that are told to a run, which writes their rows."""
+HAS_ROW: Final = "has_row"
+"""In the answer of a run of a pipeline: whether the pipeline's table of runs has its row."""
 EARLIER_FIELDS: Final = ("run_id", "state", "started_at_ms", "ended_at_ms", "error")
 
 EXPIRIES_MAX: Final = 200
@@ -243,24 +243,18 @@ class Runs:
         their processes could not write a row.
 
         A run with a result writes the rows of those that had ended when it began. Beside a client's
-        run of more than a day others run, and may have ended before it. Of more than EARLIER_MAX,
-        those that were interrupted are named first, then those that ended last: others may have
-        written their rows.
+        run of more than a day others run, and may have ended before it. A run that failed says in
+        its answer that it has a row.
         """
         kept = self.of_pipeline(run.name, rows.RUNS_MAX, target=run.target)
         others = [each for each in kept if each.run_id != run.run_id]
         since_ms = next((each.started_at_ms for each in others if each.state in WITH_RESULT), 0)
-        ended = [
-            each
+        return [
+            {name: getattr(each, name) for name in EARLIER_FIELDS}
             for each in others
             if each.state not in ("running", *WITH_RESULT)
             and (each.ended_at_ms is None or each.ended_at_ms >= since_ms)
-        ]
-        likeliest = sorted(ended, key=_may_lack_its_row, reverse=True)[:EARLIER_MAX]
-        return [
-            {name: getattr(each, name) for name in EARLIER_FIELDS}
-            for each in ended
-            if each in likeliest
+            and not _has_row(each)
         ]
 
     def is_held(self, task: rows.Task, name: str, target: str) -> bool:
@@ -335,9 +329,10 @@ def _lost(run: rows.RunRow) -> rows.RunRow:
     )
 
 
-def _may_lack_its_row(run: rows.RunRow) -> tuple[bool, int]:
-    """Return what is greater the likelier it is that a run that ended has no row."""
-    return run.state == "interrupted", run.ended_at_ms or run.started_at_ms
+def _has_row(run: rows.RunRow) -> bool:
+    """Return whether a run of a pipeline says that the pipeline's table of runs has its row."""
+    answer = msgspec.json.decode(run.answer) if run.answer else {}
+    return isinstance(answer, dict) and bool(answer.get(HAS_ROW))
 
 
 def _trim_expiries(reading: batch.Reading) -> tuple[int, Sequence[batch.Write]]:

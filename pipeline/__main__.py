@@ -370,14 +370,14 @@ def _run(
             server, pipeline, open_spark=open_spark, say=say, run_id=run_id, around=around
         )
 
-    def remember(kept: runs.PipelineRun) -> None:
-        options.answer = kept.answer
+    def remember(answer: Mapping[str, Any]) -> None:
+        options.answer = answer
 
     if options.run_id is not None:  # the server began the run
         around = runs.Surroundings(
             ended=remember,
             log=lambda: _log_of(options),
-            earlier=lambda: runs.without_result(json.loads(options.earlier), but=options.run_id),
+            earlier=lambda: [runs.EndedRun(**run) for run in json.loads(options.earlier)],
             interrupted_as=lambda: leases.interrupted_as(server, options.run_id),
         )
         kept, done = run(options.run_id, say, around)
@@ -606,15 +606,17 @@ def _history(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     _check_least(options, "--limit")
-    rows = runs.history(server, options.warehouse, pipeline=options.name, limit=options.limit)
+    limit = options.limit + 1  # whether there is one more
+    rows = runs.history(server, options.warehouse, pipeline=options.name, limit=limit)
     rows = [{**row, "task": "pipeline", "progress": None} for row in rows]
     try:
         listed = leases.listed(server, options.warehouse, pipeline=options.name)
     except errors.PipelineError as error:
         say(f"runs that go on and those without a row are not shown: {error}")
         listed = []
-    rows += leases.without_row(listed, rows, limit=options.limit)
-    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)[: options.limit]
+    rows += leases.without_row(listed, rows, limit=limit)
+    rows = sorted(rows, key=lambda row: row["started_at"], reverse=True)
+    has_more, rows = len(rows) > options.limit, rows[: options.limit]
     for row in rows:
         said = row["error"] or row["progress"]
         if not said and row["status"] != "running":
@@ -627,7 +629,10 @@ def _history(
             f"{row['started_at']:%Y-%m-%d %H:%M:%S} {row['run_id']} {name} "
             f"{row['status']} {took} {row['seconds']:.1f} s{said}"
         )
-    return {"runs": rows}, progress.counted(len(rows), "run")
+    shown = progress.counted(len(rows), "run")
+    if has_more:
+        shown = f"the latest {shown}, --limit shows more,"
+    return {"runs": rows, "has_more": has_more}, shown
 
 
 def _show(

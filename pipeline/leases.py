@@ -42,9 +42,9 @@ class OwnRun:
         self.error: str | None = None
         self.answer: Mapping[str, Any] = {}
 
-    def keep(self, run: runs.PipelineRun) -> None:
+    def keep(self, answer: Mapping[str, Any]) -> None:
         """Keep what the run did, also if it failed."""
-        self.answer = run.answer
+        self.answer = answer
 
     def heard(self, say: progress.Say) -> progress.Say:
         """Return `say` with the latest line kept as the run's progress."""

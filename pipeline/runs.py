@@ -40,8 +40,8 @@ RETRIED = (
 )  # fmt: skip
 """Failures that another attempt may not meet; a load is exactly once, however often it runs."""
 WITH_RESULT = frozenset({"succeeded", "nothing"})
-EARLIER_MAX = 20
-"""Runs without a result whose rows one run writes."""
+HAS_ROW = "has_row"
+"""In the server's list, what a run did names by this that the table of runs has it."""
 OUTPUT_LINES_MAX = 200
 """Lines that are kept of what a run says; the first ones go."""
 OUTPUT_CHARACTERS_MAX = 500
@@ -132,13 +132,13 @@ class EndedRun:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
     """What a run asks of its process. log: where its output is. earlier: the runs before it that
-    ended without a result. interrupted_as: the status of a run that is interrupted. ended: called
-    with the run once it has ended, however it did."""
+    may have no row. interrupted_as: the status of a run that is interrupted. ended: called with
+    what the run did once it has ended, however it did, and again once it has its row."""
 
     log: Callable[[], str | None] = lambda: None
     earlier: Callable[[], Sequence[EndedRun]] = tuple
     interrupted_as: Callable[[], str] = lambda: "cancelled"
-    ended: Callable[[PipelineRun], None] = lambda run: None
+    ended: Callable[[Mapping[str, Any]], None] = lambda answer: None
 
 
 def run(
@@ -183,12 +183,13 @@ def run(
             log=around.log(),
             output=output.text,
         )
-        around.ended(kept)
+        around.ended(kept.answer)
         try:
             _append(server, pipeline.load.table.warehouse, kept, _lost(pipeline, around.earlier()))
         except errors.PipelineError as failure:
             say(f"the run could not be kept in {NAMESPACE}.{TABLE}: {failure}")
             return kept
+        around.ended({**kept.answer, HAS_ROW: True})
         if pipeline.keep_runs_days is not None:
             before = started - datetime.timedelta(days=pipeline.keep_runs_days)
             try:
@@ -226,28 +227,22 @@ def run(
 
 
 def without_result(listed: Iterable[Mapping[str, Any]], *, but: str) -> list[EndedRun]:
-    """Return the runs that ended without a result, of a pipeline's runs in the server's list.
+    """Return the runs that may have no row, of a pipeline's runs in the server's list.
 
     listed: the newest first. Runs that had ended when the newest one with a result began have their
-    rows, which it wrote; one beside which it ran may have none. Of more than EARLIER_MAX, those
-    that were interrupted are taken first, then those that ended last: others may have written their
-    rows. but: the run that asks, which goes on.
+    rows, which it wrote; one beside which it ran may have none. A run that failed says itself that
+    it has one. but: the run that asks, which goes on.
     """
     runs = [run for run in listed if run["run_id"] != but]
     since_ms = next((run["started_at_ms"] for run in runs if run["state"] in WITH_RESULT), 0)
     fields = [field.name for field in dataclasses.fields(EndedRun)]
-    ended = [
+    return [
         EndedRun(**{name: run[name] for name in fields})
         for run in runs
         if run["state"] not in {"running", *WITH_RESULT}
+        and not run["answer"].get(HAS_ROW)
         and (run["ended_at_ms"] is None or run["ended_at_ms"] >= since_ms)
     ]
-    likeliest = sorted(
-        ended,
-        key=lambda run: (run.state == "interrupted", run.ended_at_ms or run.started_at_ms),
-        reverse=True,
-    )[:EARLIER_MAX]
-    return [run for run in ended if run in likeliest]
 
 
 def history(

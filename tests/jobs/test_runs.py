@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -189,7 +190,7 @@ def test_a_run_that_is_lost_after_runs_beside_it_had_results_is_named_to_the_nex
     held = begin(kept)
     lake.clock.now_ms += runs.LEASE_MS - 1
     asyncio.run(kept.prolong(held, "still here"))
-    for _ in range(runs.EARLIER_MAX + 1):
+    for _ in range(2):
         lake.clock.now_ms += 1
         beside = begin(kept)
         asyncio.run(kept.end(beside, "succeeded"))
@@ -204,7 +205,7 @@ def test_a_run_that_is_lost_after_runs_beside_it_had_results_is_named_to_the_nex
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
-def test_a_run_that_is_lost_is_named_before_many_that_failed_beside_and_after_it(
+def test_a_run_that_is_lost_is_named_with_all_beside_and_after_it_that_have_no_row(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch, state: rows.State
 ) -> None:
     monkeypatch.setattr(runs, "HELD_MS_MAX", runs.LEASE_MS)
@@ -212,14 +213,15 @@ def test_a_run_that_is_lost_is_named_before_many_that_failed_beside_and_after_it
     held = begin(kept)
     lake.clock.now_ms += runs.LEASE_MS - 1
     asyncio.run(kept.prolong(held, "still here"))
-    last = ""
-    for _ in range(runs.EARLIER_MAX + 5):
+    without = [held.run_id]
+    for number in range(40):
         lake.clock.now_ms += runs.LEASE_MS // 20
-        last = begin(kept).run_id
-        asyncio.run(kept.end(kept.find(last), state))
-    named = [each["run_id"] for each in kept.without_result(begin(kept))]
-    assert len(named) == runs.EARLIER_MAX
-    assert {held.run_id, last} <= set(named)
+        run = begin(kept)
+        has_row = number % 4 == 0
+        answer = json.dumps({"rows": 0, "has_row": True} if has_row else {"rows": 0})
+        asyncio.run(kept.end(run, state, answer=answer))
+        without += [] if has_row else [run.run_id]
+    assert [each["run_id"] for each in kept.without_result(begin(kept))][::-1] == without
 
 
 def test_expiries_of_many_tables_leave_room_for_other_runs(

@@ -276,7 +276,8 @@ def test_the_next_run_keeps_those_that_were_killed_once(small: Small, raw: Raw) 
         {"run_id": "ok", "state": "nothing", "started_at_ms": 2, "ended_at_ms": 3},
         {"run_id": "old", "state": "failed", "started_at_ms": 0, "ended_at_ms": 1},
     ]
-    earlier = runs.without_result([{**run, "error": "gone"} for run in listed], but="now")
+    listed = [{**run, "error": "gone", "answer": {}} for run in listed]
+    earlier = runs.without_result(listed, but="now")
     around = runs.Surroundings(earlier=lambda: earlier)
     for _ in range(2):
         runs.run(
@@ -299,7 +300,7 @@ def test_a_run_that_was_killed_after_another_beside_it_had_a_result_gets_its_row
     def run(run_id: str, state: str, started_at_ms: int, ended_at_ms: int | None) -> dict[str, Any]:
         return {
             "run_id": run_id, "state": state, "started_at_ms": started_at_ms,
-            "ended_at_ms": ended_at_ms, "error": None,
+            "ended_at_ms": ended_at_ms, "error": None, "answer": {},
         }  # fmt: skip
 
     listed = [
@@ -312,18 +313,47 @@ def test_a_run_that_was_killed_after_another_beside_it_had_a_result_gets_its_row
     assert [each.run_id for each in runs.without_result(listed, but="now")] == ["long"]
 
 
-def test_a_long_run_that_was_killed_gets_its_row_before_many_that_failed_beside_it() -> None:
-    def run(run_id: str, state: str, started_at_ms: int, ended_at_ms: int) -> dict[str, Any]:
-        return {
-            "run_id": run_id, "state": state, "started_at_ms": started_at_ms,
-            "ended_at_ms": ended_at_ms, "error": None,
-        }  # fmt: skip
+def test_however_many_runs_were_killed_each_gets_its_row(small: Small, raw: Raw) -> None:
+    raw.put("in/1.csv", "id\n1\n")
+    killed = [
+        {
+            "run_id": f"often-{at}", "state": "interrupted", "started_at_ms": at,
+            "ended_at_ms": at + 1, "error": "gone", "answer": {},
+        }
+        for at in range(300, 0, -1)
+    ]  # fmt: skip
+    failed = [
+        {**killed[0], "run_id": f"failed-{at}", "state": "failed",
+         "answer": {"has_row": at in (0, 2)}}
+        for at in range(4)
+    ]  # fmt: skip
+    earlier = runs.without_result([*failed, *killed], but="now")
+    without = ["failed-1", "failed-3", *(run["run_id"] for run in killed)]
+    assert [run.run_id for run in earlier] == without
+    runs.run(
+        small.server,
+        pipeline_of(raw, "often"),
+        open_spark=no_spark,
+        say=small.said.append,
+        around=runs.Surroundings(earlier=lambda: earlier),
+    )
+    rows = runs.history(small.server, "lake", pipeline="often", limit=1_000)
+    assert sorted(row["run_id"] for row in rows[1:]) == sorted(run.run_id for run in earlier)
 
-    failed = [run(f"f{at}", "failed", at, at + 1) for at in range(100, 60, -1)]
-    for ended_at_ms in (80, 200):
-        listed = [*failed, run("long", "interrupted", 10, ended_at_ms)]
-        run_ids = [each.run_id for each in runs.without_result(listed, but="now")]
-        assert run_ids == [*(f"f{at}" for at in range(100, 81, -1)), "long"]
+
+def test_a_run_that_failed_says_that_it_has_its_row(small: Small, raw: Raw) -> None:
+    answers: list[Any] = []
+    with pytest.raises(errors.PipelineError, match="no objects at"):
+        runs.run(
+            small.server,
+            pipeline_of(raw, "absent"),
+            open_spark=no_spark,
+            say=small.said.append,
+            around=runs.Surroundings(ended=answers.append),
+        )
+    assert [(each["status"], each.get("has_row")) for each in answers] == [
+        ("failed", None), ("failed", True)
+    ]  # fmt: skip
 
 
 def test_a_run_that_was_taken_for_lost_and_goes_on_has_one_row(
@@ -619,8 +649,16 @@ def test_a_table_of_runs_that_does_not_fit_fails_no_run(small: Small, raw: Raw) 
     raw.put("in/1.csv", "id\n1\n")
     text = f'target = "elsewhere-runs.a.b"\n[source]\nfrom = ["{raw.uri("in/")}"]\n'
     said: list[str] = []
-    kept, _ = runs.run(small.server, files.parse("p", text), open_spark=no_spark, say=said.append)
+    answers: list[Any] = []
+    kept, _ = runs.run(
+        small.server,
+        files.parse("p", text),
+        open_spark=no_spark,
+        say=said.append,
+        around=runs.Surroundings(ended=answers.append),
+    )
     assert kept.status == "succeeded"
+    assert [each.get("has_row") for each in answers] == [None]
     assert said[-1].startswith(
         "the run could not be kept in system.pipeline_runs: system.pipeline_runs cannot be used: "
     )

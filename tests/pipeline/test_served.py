@@ -247,6 +247,10 @@ def test_history_and_show_have_the_runs_that_go_on_and_those_that_were_lost(
     code, lines = said("history", "seen")
     assert [run_id in line for line in lines] == [True, False, False]
     assert lines[0].endswith(" s: 1 row")
+    assert lines[2].startswith("2 runs in ")
+    code, lines = said("history", "seen", "--limit", "1")
+    assert (len(lines), run_id in lines[0]) == (2, True)
+    assert lines[1].startswith("the latest 1 run, --limit shows more, in ")
     (served.folder / "seen.toml").unlink()
 
 
