@@ -98,7 +98,7 @@ AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
     """Run one job; return the exit code. interruption: the process's answer to SIGINT, SIGTERM."""
     options = _parser().parse_args(arguments)
-    options.spark_logs = []
+    options.spark_logs, options.interruption = [], interruption
     say = progress.speaker()
     started = time.monotonic()
     _reach_this_machine_without_proxy()
@@ -273,7 +273,7 @@ def _noted(
     if options.is_served:
         yield leases.OwnRun("")
         return
-    with leases.noted(server, task, table.full, give_up=leases.interrupt_this_process) as own:
+    with leases.noted(server, task, table.full, give_up=options.give_up) as own:
         yield own
 
 
@@ -383,9 +383,7 @@ def _run(
         kept, done = run(options.run_id, say, around)
     else:
         target = pipeline.load.table.full
-        with leases.held(
-            server, pipeline.name, target, give_up=leases.interrupt_this_process
-        ) as own:
+        with leases.held(server, pipeline.name, target, give_up=options.give_up) as own:
             say(f"run {own.run_id} of {pipeline.name} into {target}")
             around = runs.Surroundings(
                 ended=own.keep,
@@ -468,7 +466,8 @@ def _shell(
 ) -> tuple[dict[str, Any], str]:
     """Do the jobs that standard input names, a line each, in one session of Spark.
 
-    A job that fails ends none of the others; its session stays unless Spark itself failed.
+    A job that fails or is cancelled ends none of the others; its session stays unless Spark itself
+    failed, or the job was cancelled.
     """
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
@@ -525,12 +524,17 @@ def _typed(
         options = _parser().parse_args(words)
         options.warm, options.master = warm, shell.master
         options.spark_logs = shell.spark_logs
+        options.give_up = interrupts.cancel_one_job
         if options.job in LOCAL_JOBS:
             outcome, sentence = LOCAL_JOBS[options.job](options, say)
         elif options.job in {"serve", "shell"}:
             raise errors.BadArgument(f"{options.job} is no job of a shell")
         else:
-            outcome, sentence = JOBS[options.job](options, server, say)
+            with shell.interruption.of_one_job():
+                outcome, sentence = JOBS[options.job](options, server, say)
+    except interrupts.JobCancelled:
+        say("the job was cancelled; the same line again does what it left")
+        return False
     except SystemExit:  # argparse has said why, or has printed the help
         return False
     except (errors.PipelineError, OSError, ValueError) as error:
@@ -930,7 +934,10 @@ def _parser() -> argparse.ArgumentParser:
                        "repeated")  # fmt: skip
     spark.add_argument("--verbose", action="store_true",
                        help="say where Spark's log is, also if the job goes well")  # fmt: skip
-    parser.set_defaults(warm=None, gets=None, logs=None, answer={}, is_served=False)
+    parser.set_defaults(
+        warm=None, gets=None, logs=None, answer={}, is_served=False,
+        give_up=leases.interrupt_this_process,
+    )  # fmt: skip
     jobs = parser.add_subparsers(dest="job", required=True)
 
     job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")

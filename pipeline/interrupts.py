@@ -1,39 +1,80 @@
-"""engine: Ctrl-C and SIGTERM end a job at once, or before its next step.
+"""engine: Ctrl-C and SIGTERM end a process at once, or before its next step; a cancel ends one job.
 
 Python discards an exception that is raised inside a finaliser, so a KeyboardInterrupt can be lost.
 The signal is therefore remembered, and the next step that the job announces raises again.
+
+A shell does several jobs. When one of them is cancelled, a signal of its own ends that job alone; a
+job that has ended by then is left as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
+from collections.abc import Iterator
 from types import FrameType
 
 from pipeline import progress
 
+CANCEL = signal.SIGUSR1
+"""The signal by which a thread cancels the job of the main thread."""
+
+
+class JobCancelled(KeyboardInterrupt):
+    """A job of a shell was cancelled. It ends as after Ctrl-C, and the shell goes on."""
+
 
 class Interrupts:
-    """The handler of both signals. Mutable: it remembers that one came."""
+    """The handler of the signals. Mutable: it remembers that one came, and whether a job goes on
+    that can be cancelled alone."""
 
     def __init__(self) -> None:
         self._interrupted = False
+        self._cancelled = False
+        self._has_job = False
 
     def install(self) -> None:
-        """Become this process's handler of SIGINT and SIGTERM."""
+        """Become this process's handler of SIGINT, SIGTERM and CANCEL."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.interrupt)
+        signal.signal(CANCEL, self.cancel)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Remember the signal and raise KeyboardInterrupt."""
         self._interrupted = True
         raise KeyboardInterrupt
 
+    def cancel(self, number: int, frame: FrameType | None) -> None:
+        """Raise JobCancelled in the job that goes on; without one, do nothing."""
+        if self._has_job:
+            self._cancelled = True
+            raise JobCancelled
+
+    @contextlib.contextmanager
+    def of_one_job(self) -> Iterator[None]:
+        """Let a cancel end the block alone, with JobCancelled."""
+        self._has_job = True
+        try:
+            yield
+        finally:
+            self._has_job = self._cancelled = False
+
     def before(self, say: progress.Say) -> progress.Say:
-        """Return `say` for announcing steps: it raises KeyboardInterrupt after a signal."""
+        """Return `say` for announcing steps: it raises after a signal, as the signal did."""
 
         def announce(line: str) -> None:
             if self._interrupted:
                 raise KeyboardInterrupt
+            if self._cancelled:
+                raise JobCancelled
             say(line)
 
         return announce
+
+
+def cancel_one_job() -> None:
+    """Cancel the job that the main thread does. Called from another thread."""
+    main = threading.main_thread().ident
+    assert main is not None, "the main thread has started"
+    signal.pthread_kill(main, CANCEL)

@@ -6,11 +6,13 @@ import base64
 import contextlib
 import dataclasses
 import errno
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -401,6 +403,41 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
     assert [run["state"] for run in served.jobs("long")] == ["cancelled"]
     with pytest.raises(errors.PipelineError, match="has ended"):
         leases.cancel(served.endpoint, own.run_id)
+
+
+def test_a_cancel_ends_one_job_of_a_shell_and_the_next_line_is_done(
+    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "PROLONG_SECONDS", 0.01)
+    served.raw.put("typed/1.csv", "id\n1\n")
+    load = f"ingest --from {served.raw.uri('typed/')} --to lake.served.typed\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(load * 2))
+    run, cancelled = command.ingest.run, []
+
+    def run_or_wait(*arguments: Any, **options: Any) -> Any:
+        if cancelled:
+            return run(*arguments, **options)
+        (job,) = served.jobs("lake.served.typed")
+        cancelled.append(leases.cancel(served.endpoint, job["run_id"]))
+        threading.Event().wait(waits.WAIT_SECONDS)
+        raise AssertionError("the job goes on")
+
+    monkeypatch.setattr(command.ingest, "run", run_or_wait)
+    signals = (signal.SIGINT, signal.SIGTERM, interrupts.CANCEL)
+    handlers = [signal.getsignal(number) for number in signals]
+    interruption = interrupts.Interrupts()
+    interruption.install()
+    try:
+        code = command.main(["shell", "--data", str(served.running.data)], interruption)
+        interrupts.cancel_one_job()  # one that comes late ends nothing
+    finally:
+        for number, handler in zip(signals, handlers, strict=True):
+            signal.signal(number, handler)
+    said = capsys.readouterr().err
+    assert code == 1, said
+    assert "pipeline: the job was cancelled; the same line again does what it left\n" in said
+    assert "shell failed: 1 of 2 jobs failed" in said
+    assert [run["state"] for run in served.jobs("lake.served.typed")] == ["cancelled", "succeeded"]
 
 
 def test_list_shows_which_pipelines_of_its_folder_the_server_refuses(
