@@ -157,6 +157,7 @@ def _ingest(
             watermark=options.watermark,
             jar=options.jdbc_jar,
             properties=options.jdbc_properties,
+            timeout=options.jdbc_timeout,
         ),
         kafka=files.KafkaArguments(
             bootstrap=options.bootstrap,
@@ -959,6 +960,9 @@ def _parser() -> argparse.ArgumentParser:
     job.add_argument("--jdbc-jar", metavar="FILE", help="the driver of the database")
     job.add_argument("--jdbc-properties", metavar="FILE",
                      help="lines NAME=VALUE, such as user and password")  # fmt: skip
+    job.add_argument("--jdbc-timeout", metavar="TIME",
+                     help="how long the database may take to answer a query, like 10m; 0s for any "
+                     "time (default: 1h)")  # fmt: skip
     job.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]",
                      help="with --from kafka:TOPIC: some of the brokers")  # fmt: skip
     job.add_argument("--kafka-properties", metavar="FILE",

@@ -21,6 +21,7 @@ table = "public.orders"            # or query = "select ..."
 watermark = "id"
 jar = "/opt/postgresql.jar"
 properties = "/etc/shop.properties"
+timeout = "10m"                    # how long it may take to answer a query; 1h by default
 
 [source]                           # or a topic of Kafka
 from = ["kafka:orders"]
@@ -64,6 +65,7 @@ _SOURCE_KEYS: Mapping[str, str] = {
     "from": _TEXTS, "format": _TEXT, "options": _TABLE, "schema": _TABLE, "table": _TEXT,
     "query": _TEXT, "watermark": _TEXT, "jar": _TEXT, "properties": _TEXT, "bootstrap": _TEXT,
     "columns": _TEXTS, "lost_records": _TEXT, "max_records": _NUMBER, "avro_schema": _TEXT,
+    "timeout": _TEXT,
 }  # fmt: skip
 _TRANSFORM_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT}
 _CHECK_KEYS: Mapping[str, str] = {"name": _TEXT, "sql": _TEXT, "severity": _TEXT}
@@ -176,15 +178,16 @@ class JdbcArguments:
     watermark: str | None = None
     jar: str | None = None
     properties: str | None = None
+    timeout: str | None = None
 
 
 JDBC_FLAGS: Mapping[str, str] = {
     "table": "--jdbc-table", "query": "--jdbc-query", "watermark": "--watermark",
-    "jar": "--jdbc-jar", "properties": "--jdbc-properties",
+    "jar": "--jdbc-jar", "properties": "--jdbc-properties", "timeout": "--jdbc-timeout",
 }  # fmt: skip
 JDBC_KEYS: Mapping[str, str] = {
     "table": "source.table", "query": "source.query", "watermark": "source.watermark",
-    "jar": "source.jar", "properties": "source.properties",
+    "jar": "source.jar", "properties": "source.properties", "timeout": "source.timeout",
 }  # fmt: skip
 
 
@@ -334,6 +337,9 @@ def _database(url: str, jdbc: JdbcArguments, names: Mapping[str, str]) -> settin
         query=jdbc.query,
         watermark=jdbc.watermark,
         properties_file=jdbc.properties,
+        answers_within_seconds=settings.JDBC_ANSWER_SECONDS
+        if jdbc.timeout is None
+        else settings.parse_seconds(jdbc.timeout, names["timeout"]),
     )
 
 
@@ -395,7 +401,9 @@ def _pipeline(name: str, document: Mapping[str, Any], read_list: ReadList) -> Pi
             "on_error": document.get("on_error", "fail") != "fail",
         },
         jdbc=JdbcArguments(
-            **{part: source.get(part) for part in ("table", "query", "watermark", "jar")},
+            **{
+                part: source.get(part) for part in ("table", "query", "watermark", "jar", "timeout")
+            },
             properties=None if is_topic else source.get("properties"),
         ),
         kafka=KafkaArguments(

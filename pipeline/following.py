@@ -13,7 +13,6 @@ rejects such rows.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +34,6 @@ from pipeline import (
 )
 
 EVERY = "10s"
-EVERY_SECONDS_MAX = 24 * 60 * 60
 PAUSE_SECONDS_MAX = 300
 """The longest wait before something that failed is tried again, unless rounds are longer."""
 FAILURES_MAX = 20
@@ -48,9 +46,6 @@ OF_ARGUMENTS = (errors.BadArgument, errors.SparkFailed)
 OF_ONE_SOURCE = (errors.UnfitSource, errors.SparkJobFailed)
 FINAL = (errors.BadArgument, errors.NoJava, errors.JarsMissing)
 """What no later round mends."""
-
-_EVERY = re.compile(r"([1-9][0-9]{0,6})([smh])\Z")
-_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,12 +69,9 @@ class _LeftOut:
 
 def parse_every(text: str) -> int:
     """Return the seconds of a time like `10s`, `5m` or `1h`, at most a day. Raises BadArgument."""
-    match = _EVERY.match(text)
-    if match is None:
+    seconds = settings.parse_seconds(text, "--every")
+    if not seconds:
         raise errors.BadArgument(f"--every {text!r} is not a time like 10s, 5m or 1h")
-    seconds = int(match.group(1)) * _UNITS[match.group(2)]
-    if seconds > EVERY_SECONDS_MAX:
-        raise errors.BadArgument(f"--every {text} is longer than a day, 24h")
     return seconds
 
 

@@ -82,7 +82,7 @@ def run(
         with contextlib.ExitStack() as block:
             with taken.taking("start Spark"):
                 spark = block.enter_context(open_spark(load.table.warehouse))
-            block.enter_context(relations.without_secrets(load))
+            block.enter_context(relations.explained(load))
             block.enter_context(session.failures())
             return _tried(
                 still_wanted, load, wanted, say,
@@ -107,7 +107,7 @@ def plan(
                 return arrow.plan(server, load, s3, wanted)
         with (
             open_spark(load.table.warehouse) as spark,
-            relations.without_secrets(load),
+            relations.explained(load),
             session.failures(),
         ):
             return _plan(spark, server, load, s3, wanted)

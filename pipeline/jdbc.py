@@ -7,15 +7,16 @@ record of loads or in a URL.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipeline import errors, jobs, properties, session, settings, sources, watermarks
+from pipeline import errors, jobs, progress, properties, session, settings, sources, watermarks
 
 USER, PASSWORD = "BOATHOUSE_JDBC_USER", "BOATHOUSE_JDBC_PASSWORD"
 DRIVERS = "META-INF/services/java.sql.Driver"
@@ -23,6 +24,10 @@ FETCH_ROWS = "1000"
 LOGIN_SECONDS = 30
 """How long a driver on this machine may take to open a connection. Source: java.sql.DriverManager;
 the drivers of PostgreSQL and MySQL obey it."""
+TIMEOUTS = frozenset({"SQLTimeoutException", "MySQLTimeoutException"})
+"""Classes of what drivers throw when a query is not answered in time."""
+TIMEOUT_OF_POSTGRESQL = "canceling statement due to"
+"""PostgreSQL's driver has no class of its own for it."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -40,9 +45,26 @@ def check(source: settings.JdbcSource) -> None:
     _properties(source)
 
 
-def without_secrets(source: settings.JdbcSource) -> AbstractContextManager[None]:
-    """Return a block that takes the values of properties, but the user, out of its errors."""
-    return properties.hidden(lambda: _properties(source), shown=frozenset({"user"}))
+@contextlib.contextmanager
+def explained(source: settings.JdbcSource) -> Iterator[None]:
+    """Take the values of properties, but the user, out of the block's errors; of a query that was
+    not answered in time, name the option."""
+    with properties.hidden(lambda: _properties(source), shown=frozenset({"user"})):
+        try:
+            yield
+        except errors.SparkJobFailed as error:
+            if _is_timeout(error):
+                error.args = (
+                    f"{source} did not answer a query within {source.answers_within_seconds} s, "
+                    f"the time that --jdbc-timeout or source.timeout gives it: {error}",
+                )
+            raise
+
+
+def _is_timeout(error: errors.SparkJobFailed) -> bool:
+    with contextlib.suppress(Exception):  # the JVM may have ended
+        return TIMEOUT_OF_POSTGRESQL in str(error) or session.is_caused_by(error, TIMEOUTS)
+    return False
 
 
 def resolved(
@@ -105,16 +127,16 @@ def _greatest(spark: session.Spark, source: settings.JdbcSource) -> int | None:
         )
     column, relation = dialect.quoteIdentifier(name), _relation(source)
     nulls = f"(select {column} from {relation} boathouse_a where {column} is null)"
-    if _read(spark, source, f"{nulls} boathouse_n").first() is not None:
+    if _first(spark, source, f"{nulls} boathouse_n") is not None:
         raise errors.BadSource(
             f"--watermark names {name!r}, which is NULL in some rows; nothing was loaded"
         )
     greatest = f"(select max({column}) from {relation} boathouse_b)"
-    row = _read(
+    row = _first(
         spark,
         source,
         f"(select {column} from {relation} boathouse_a where {column} = {greatest}) boathouse_m",
-    ).first()
+    )
     return None if row is None else int(row[0])
 
 
@@ -123,21 +145,35 @@ def _relation(source: settings.JdbcSource) -> str:
     return source.table if source.table is not None else f"({source.query})"
 
 
+def _first(spark: session.Spark, source: settings.JdbcSource, relation: str) -> Any:
+    """Return the first row of a relation; None without one."""
+    read = _read(spark, source, relation)
+    with _waiting(spark, source):
+        return read.first()
+
+
+def _waiting(spark: session.Spark, source: settings.JdbcSource) -> AbstractContextManager[None]:
+    """Return a block that shows that the database is waited for."""
+    return progress.watching(f"waiting for {source}", spark.counting(is_writing=False))
+
+
 def _read(spark: session.Spark, source: settings.JdbcSource, relation: str) -> Any:
     _open_driver(spark, source)
     # A database that takes a connection and never answers would be waited for without end.
     spark.jvm.java.sql.DriverManager.setLoginTimeout(LOGIN_SECONDS)
-    options = {"fetchsize": FETCH_ROWS, **_properties(source)}
+    timeout = str(source.answers_within_seconds)
+    options = {"fetchsize": FETCH_ROWS, "queryTimeout": timeout, **_properties(source)}
     if relation.startswith("(") and relation.endswith(")"):
         relation += " boathouse_q"
-    return (
+    reader = (
         spark.session.read.format("jdbc")
         .options(**options)
         .option("url", source.url)
         .option("driver", _driver(source))
         .option("dbtable", relation)
-        .load()
     )
+    with _waiting(spark, source):  # for the columns
+        return reader.load()
 
 
 def _open_driver(spark: session.Spark, source: settings.JdbcSource) -> None:

@@ -91,10 +91,10 @@ def check_record(
         )
 
 
-def without_secrets(load: jobs.Load) -> AbstractContextManager[None]:
-    """Return a block whose errors have no credentials in them."""
+def explained(load: jobs.Load) -> AbstractContextManager[None]:
+    """Return a block whose errors have no credentials in them, and name the option that helps."""
     if isinstance(load.relation, settings.JdbcSource):
-        return jdbc.without_secrets(load.relation)
+        return jdbc.explained(load.relation)
     return contextlib.nullcontext()
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from pipeline import errors, resources
@@ -154,12 +154,20 @@ class ViewSource:
         return f"{VIEW_BEGINNING}{self.view.full}"
 
 
+_TIME = re.compile(r"([0-9]{1,7})([smh])\Z")
+_TIME_UNITS = {"s": 1, "m": 60, "h": 3600}
+TIME_SECONDS_MAX: Final = 24 * 60 * 60
+JDBC_ANSWER_SECONDS: Final = 60 * 60
+"""How long a database may take to answer a query, unless a user says otherwise."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JdbcSource:
     """A table or a query of a database as the source of a load.
 
     watermark: a column of whole numbers that only grows. jar: the driver's. properties_file: of
-    lines NAME=VALUE, such as user and password.
+    lines NAME=VALUE, such as user and password. answers_within_seconds: how long the database may
+    take to answer a query; 0 for any time.
     """
 
     url: str
@@ -168,6 +176,7 @@ class JdbcSource:
     query: str | None = None
     watermark: str | None = None
     properties_file: str | None = None
+    answers_within_seconds: int = JDBC_ANSWER_SECONDS
 
     def __str__(self) -> str:
         return self.url
@@ -292,6 +301,20 @@ def parse_record_columns(text: str) -> tuple[RecordColumn, ...]:
                 f"{text!r} must name parts of a record, each once: {', '.join(RECORD_COLUMNS)}"
             )
     return tuple(name for name in RECORD_COLUMNS if name in names)
+
+
+def parse_seconds(text: str, option: str) -> int:
+    """Return the seconds of a time like `10s`, `5m` or `1h`, at most a day. Raises BadArgument.
+
+    option: what the user calls it.
+    """
+    match = _TIME.match(text)
+    if match is None:
+        raise errors.BadArgument(f"{option} {text!r} is not a time like 10s, 5m or 1h")
+    seconds = int(match.group(1)) * _TIME_UNITS[match.group(2)]
+    if seconds > TIME_SECONDS_MAX:
+        raise errors.BadArgument(f"{option} {text} is longer than a day, 24h")
+    return seconds
 
 
 def check_jdbc_url(url: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 import threading
+import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,7 +47,9 @@ def database(tmp_path: Path) -> Database:
 
 def load_of(database: Database, target: str, **changes: Any) -> jobs.Load:
     """Return a load of `orders`. changes: of jobs.Load and of settings.JdbcSource."""
-    names = ("table", "query", "watermark", "jar", "properties_file")
+    names = (
+        "url", "table", "query", "watermark", "jar", "properties_file", "answers_within_seconds"
+    )  # fmt: skip
     parts = {name: changes.pop(name) for name in names if name in changes}
     parts = {"table": None if "query" in parts else "orders", "watermark": "id", **parts}
     source = settings.JdbcSource(**{"url": database.url, "jar": str(drivers.sqlite_jar()), **parts})
@@ -192,6 +196,91 @@ def test_errors_of_a_database_show_no_password(
         monkeypatch.setenv(jdbc.PASSWORD, SECRET)
 
 
+SILENT = """
+import java.lang.reflect.*;
+import java.sql.*;
+import java.util.*;
+
+public class Silent implements Driver, InvocationHandler {
+    private int seconds = 0;
+
+    public boolean acceptsURL(String url) { return url.startsWith("jdbc:silent:"); }
+    public Connection connect(String url, Properties properties) {
+        return (Connection) proxy(Connection.class);
+    }
+    public DriverPropertyInfo[] getPropertyInfo(String url, Properties properties) { return null; }
+    public int getMajorVersion() { return 1; }
+    public int getMinorVersion() { return 0; }
+    public boolean jdbcCompliant() { return false; }
+    public java.util.logging.Logger getParentLogger() { return null; }
+
+    private static Object proxy(Class type) {
+        ClassLoader loader = Silent.class.getClassLoader();
+        return Proxy.newProxyInstance(loader, new Class[] {type}, new Silent());
+    }
+
+    public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
+        String name = method.getName();
+        if (name.equals("prepareStatement")) return proxy(PreparedStatement.class);
+        if (name.equals("setQueryTimeout")) seconds = ((Integer) arguments[0]).intValue();
+        if (name.equals("executeQuery")) {
+            Thread.sleep(seconds == 0 ? Long.MAX_VALUE : seconds * 1000L);
+            throw new SQLTimeoutException("no answer in " + seconds + " s");
+        }
+        return method.getReturnType() == boolean.class ? Boolean.FALSE : null;
+    }
+}
+"""
+
+
+def silent_jar(lake: Lake, folder: Path) -> Path:
+    """Return the jar of a driver whose database takes queries and answers none."""
+    (folder / "Silent.java").write_text(SILENT)
+    jvm = lake.spark.jvm
+    compiler = jvm.org.codehaus.janino.Compiler()  # Spark has it for its own code
+    compiler.setDestinationDirectory(jvm.java.io.File(str(folder)), False)
+    files = lake.spark.java_gateway.new_array(jvm.java.io.File, 1)
+    files[0] = jvm.java.io.File(str(folder / "Silent.java"))
+    compiler.compile(files)
+    with zipfile.ZipFile(folder / "silent.jar", "w") as jar:
+        jar.write(folder / "Silent.class", "Silent.class")
+        jar.writestr(jdbc.DRIVERS, "Silent\n")
+    return folder / "silent.jar"
+
+
+@pytest.mark.spark
+def test_a_database_that_takes_a_query_and_never_answers_is_waited_for_as_long_as_the_load_says(
+    lake: Lake, database: Database, tmp_path: Path
+) -> None:
+    jar = silent_jar(lake, tmp_path)
+    load = load_of(
+        database, "jdbc_silent.t", url="jdbc:silent:db", jar=str(jar), answers_within_seconds=1
+    )
+    with pytest.raises(errors.SparkJobFailed) as caught:
+        run(lake, load)
+    assert str(caught.value) == (
+        "jdbc:silent:db did not answer a query within 1 s, the time that --jdbc-timeout or "
+        "source.timeout gives it: no answer in 1 s"
+    )
+    assert lake.state("jdbc_silent.t") is None
+
+
+def test_postgresql_s_words_for_a_query_that_took_too_long_are_followed_by_the_option(
+    database: Database,
+) -> None:
+    source = load_of(database, "jdbc_late.t", answers_within_seconds=60).relation
+    assert isinstance(source, settings.JdbcSource)
+    said = "ERROR: canceling statement due to user request"
+    with pytest.raises(errors.SparkJobFailed) as caught, jdbc.explained(source):
+        raise errors.SparkJobFailed(said)
+    assert str(caught.value) == (
+        f"{database.url} did not answer a query within 60 s, the time that --jdbc-timeout or "
+        f"source.timeout gives it: {said}"
+    )
+    with pytest.raises(errors.SparkJobFailed, match=r"\Ano such table\Z"), jdbc.explained(source):
+        raise errors.SparkJobFailed("no such table")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -208,6 +297,11 @@ def test_errors_of_a_database_show_no_password(
         (["jdbc:pg://h/d?user=a&password=hush-and-hidden"], "has credentials in it"),
         (["jdbc:pg://me:hush-and-hidden@h/d"], "has credentials in it"),
         (["s3://b/x", "--watermark", "id"], "--watermark is for a source like jdbc:"),
+        (["s3://b/x", "--jdbc-timeout", "5m"], "--jdbc-timeout is for a source like jdbc:"),
+        (
+            ["jdbc:x:y", "--jdbc-table", "t", "--jdbc-jar", "d.jar", "--jdbc-timeout", "soon"],
+            "--jdbc-timeout 'soon' is not a time like 10s, 5m or 1h",
+        ),
     ],
 )
 def test_arguments_of_a_database_that_do_not_fit_are_refused_without_secrets(
@@ -233,10 +327,16 @@ def test_a_pipeline_s_file_names_a_database() -> None:
         jar = "postgresql.jar"
         properties = "shop.properties"
     """
-    assert files.parse("shop", text).load.relation == settings.JdbcSource(
+    source = settings.JdbcSource(
         url="jdbc:postgresql://db/shop", table="public.orders", watermark="id",
         jar="postgresql.jar", properties_file="shop.properties",
     )  # fmt: skip
+    assert files.parse("shop", text).load.relation == source
+    assert source.answers_within_seconds == 3600
+    timed = files.parse("shop", f'{text}timeout = "10m"').load.relation
+    assert timed == dataclasses.replace(source, answers_within_seconds=600)
+    with pytest.raises(errors.BadArgument, match=r"shop.toml: source\.timeout '10' is not a time"):
+        files.parse("shop", f'{text}timeout = "10"')
     with pytest.raises(errors.BadArgument, match=r"source\.jar: the jar of the database's driver"):
         files.parse("shop", text.replace("jar = ", "#"))
 
