@@ -59,6 +59,8 @@ WRITER = "boathouse.writer"
 
 WHOLE = "boathouse.whole"
 """The scope's extension with the bytes of the request, if they came alone and have no body."""
+TLS_VERSION = "boathouse.tls_version"
+"""The scope's extension with the version of the connection's TLS, such as 1.3; absent without."""
 REPEAT = "boathouse.repeat"
 """The scope's extension of a request that came before: a `server.repeats.Repeat`."""
 
@@ -221,6 +223,12 @@ class Request:
     def origin(self) -> str:
         """Scheme and Host as the client used them; later requests must use the same."""
         return f"{self.scheme}://{self.host}"
+
+    @property
+    def tls_version(self) -> str:
+        """The version of the connection's TLS, such as 1.3; empty without TLS."""
+        version: str = self._scope.get("extensions", _NO_EXTENSIONS).get(TLS_VERSION, "")
+        return version
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -26,6 +26,9 @@ ACTIONS_REMEMBERED: Final = 1024
 """More than all faces have."""
 ACCESS_WORDS: Final = ("Policy", "Acl", "PublicAccessBlock", "OwnershipControls")
 """Words in the names of actions that change who may do something, besides those of IAM."""
+ANONYMOUS: Final = "anonymous"
+"""The user id and the account of an anonymous caller (IAM user guide, "AWS global condition context
+keys")."""
 SIMULATION: Final = "iam:SimulatePrincipalPolicy"
 """The action of questions about decisions, which changes nothing."""
 
@@ -183,7 +186,8 @@ def condition_values(
         values["aws:principalservicename"] = (principal.name,)
         values["aws:principalisawsservice"] = ("true",)
     elif principal.type == "anonymous":
-        values["aws:principaltype"] = _ANONYMOUS
+        values["aws:principaltype"] = ("Anonymous",)
+        values["aws:userid"] = values["aws:principalaccount"] = (ANONYMOUS,)
     elif principal.type != "web-identity":
         if principal.role_arn:
             values["aws:principalarn"] = (principal.role_arn,)
@@ -208,7 +212,6 @@ def condition_values(
 
 
 _FALSE: Final = ("false",)
-_ANONYMOUS: Final = ("Anonymous",)
 _USER: Final = ("User",)
 _ASSUMED_ROLE: Final = ("AssumedRole",)
 

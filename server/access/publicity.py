@@ -10,6 +10,8 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
+from server.access import decide
+
 OPERATORS: Final = frozenset(
     {"StringEquals", "StringEqualsIgnoreCase", "StringLike", "ArnEquals", "ArnLike", "IpAddress"}
 )
@@ -46,8 +48,11 @@ def _is_public(statement: Mapping[str, Any]) -> bool:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Return whether a value names something, rather than a pattern of many things."""
+    """Return whether a value names something, rather than a pattern of many things or callers
+    without a name."""
     text = str(value)
+    if text.lower() == decide.ANONYMOUS:
+        return False
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

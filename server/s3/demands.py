@@ -110,6 +110,8 @@ def _request_context(call: calls.Call) -> Iterator[tuple[str, str]]:
         key = _KEY_OF_HEADER.get(raw_name)
         if key is not None:
             yield key, raw_value.decode("latin-1")
+    if call.request.tls_version:
+        yield "s3:TlsVersion", call.request.tls_version
     scheme = call.caller.signing.scheme
     if scheme == "sigv4-query":
         yield "s3:x-amz-content-sha256", _presigned_hash(call)

@@ -106,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._parser = _new_parser(self)
         self.transport: Any = None
         self.is_plain = True
+        self._tls_version = ""
         self._addresses: tuple[Any, Any] = (None, None)
         self._write_paused = False
         self._read_paused = False
@@ -155,6 +156,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.is_plain = transport.get_extra_info("sslcontext") is None
         if not self.is_plain:
+            version = transport.get_extra_info("ssl_object").version()
+            self._tls_version = (version or "").removeprefix("TLSv")
             transport.set_write_buffer_limits(high=limits.TLS_HELD_BACK_BYTES_MAX)
         self._addresses = (
             _address(transport.get_extra_info("peername")),
@@ -343,6 +346,8 @@ class Connection(asyncio.Protocol):
         if self._deaf:
             cycle.feed_end()
         scope["extensions"] = {asgi.WRITER: cycle}
+        if self._tls_version:
+            scope["extensions"][asgi.TLS_VERSION] = self._tls_version
         self.newest = cycle
         if is_next:
             # It starts after this piece is parsed, which may contain its body.
@@ -590,6 +595,8 @@ class Connection(asyncio.Protocol):
         cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
         cycle.request_complete = True
         scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat, asgi.WHOLE: data}
+        if self._tls_version:
+            scope["extensions"][asgi.TLS_VERSION] = self._tls_version
         self.newest = self._answering = cycle
         self._start_at_once(cycle)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import io
+import json
 import os
 import socket
 import ssl
@@ -218,6 +220,32 @@ def test_boto3_uploads_parts_with_their_checksums_in_trailers(
     assert [part["ChecksumCRC32"] for part in listed["ObjectParts"]["Parts"]] == [
         crc32(part) for part in parts
     ]
+
+
+def test_policies_see_the_version_of_tls(encrypted: tuple[server_kit.Running, Path]) -> None:
+    running, certificate = encrypted
+    s3 = client(encrypted)
+    s3.create_bucket(Bucket="recent-tls")
+    s3.put_object(Bucket="recent-tls", Key="k", Body=b"1")
+    statement = {
+        "Effect": "Allow",
+        "Principal": "*",
+        "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::recent-tls/*",
+        "Condition": {"NumericGreaterThan": {"s3:TlsVersion": "1.2"}},
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    s3.put_bucket_policy(Bucket="recent-tls", Policy=json.dumps(policy))
+    statuses = {}
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = ssl.create_default_context(cafile=str(certificate))
+        context.maximum_version = version
+        with contextlib.closing(
+            http.client.HTTPSConnection("127.0.0.1", running.port, timeout=20, context=context)
+        ) as connection:
+            connection.request("GET", "/recent-tls/k")
+            statuses[version.name] = connection.getresponse().status
+    assert statuses == {"TLSv1_2": 403, "TLSv1_3": 200}
 
 
 def test_a_trailer_that_contradicts_the_body_stores_nothing(

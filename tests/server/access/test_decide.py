@@ -202,11 +202,23 @@ def test_condition_values_come_from_connection_principal_demand_and_clock():
         "aws:epochtime": ("1763740800",),
     }
     anonymous = decide.condition_values(model.anonymous(), READ)
-    assert anonymous == {"aws:principaltype": ("Anonymous",)}
+    assert anonymous == {
+        "aws:principaltype": ("Anonymous",),
+        "aws:userid": ("anonymous",),
+        "aws:principalaccount": ("anonymous",),
+    }
 
 
-def test_a_deny_of_anonymous_callers_denies_them():
-    denial = resource_policy("Deny", Condition={"StringEquals": {"aws:PrincipalType": "Anonymous"}})
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("aws:PrincipalType", "Anonymous"),
+        ("aws:userid", "anonymous"),
+        ("aws:PrincipalAccount", "anonymous"),
+    ],
+)
+def test_a_deny_of_anonymous_callers_denies_them(key, value):
+    denial = resource_policy("Deny", Condition={"StringEquals": {key: value}})
     assert not decision(model.anonymous(), resource_policy("Allow"), denial).allow
     assert decision(principal(ALLOW), denial).allow
 

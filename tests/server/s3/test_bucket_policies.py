@@ -203,6 +203,9 @@ def test_an_anonymous_form_and_put_are_taken_where_a_policy_allows(
         ({"StringEquals": {"s3:if-none-match": '"x"'}}, {"if-none-match": '"x"'}, 200),
         ({"Null": {"s3:if-none-match": "false"}}, {}, 403),
         ({"Null": {"s3:authType": "true", "s3:signatureversion": "true"}}, {}, 200),
+        ({"Null": {"s3:TlsVersion": "true"}}, {}, 200),
+        ({"StringEquals": {"aws:userid": "anonymous"}}, {}, 200),
+        ({"StringEquals": {"aws:PrincipalAccount": OTHER_ACCOUNT}}, {}, 403),
         ({"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}, {}, 200),
         ({"StringEquals": {"s3:ExistingObjectTag/open": "no"}}, {}, 403),
         ({"StringEquals": {"s3:ExistingObjectTag/other": "yes"}}, {}, 403),
@@ -616,6 +619,8 @@ def test_restrict_public_buckets_leaves_a_public_policy_to_the_account(
         ({"Condition": {"StringLike": {"aws:PrincipalArn": "arn:*"}}}, True),
         ({"Condition": {"StringEquals": {"aws:PrincipalAccount": OTHER_ACCOUNT}}}, False),
         ({"Condition": {"StringEqualsIfExists": {"aws:PrincipalAccount": "1"}}}, True),
+        ({"Condition": {"StringEquals": {"aws:PrincipalAccount": ["1", "anonymous"]}}}, True),
+        ({"Condition": {"StringEqualsIgnoreCase": {"aws:userid": "ANONYMOUS"}}}, True),
         ({"Condition": {"StringEquals": {"aws:Referer": "http://a"}}}, True),
     ],
 )
