@@ -364,17 +364,7 @@ def copied_tags(call: calls.Call, tags: Mapping[str, str]) -> tuple[model.Demand
     """Return the demands of a copy that takes over the tags of its source."""
     value: operations.CopyObject = call.value
     source = value.source
-    if source.version_id is None:
-        get = key(call.context, source.bucket, source.key, "s3:GetObjectTagging", "read")
-    else:
-        get = version(
-            call.context,
-            source.bucket,
-            source.key,
-            source.version_id,
-            "s3:GetObjectVersionTagging",
-            "read",
-        )
+    get = tag_reading(call.context, source.bucket, source.key, source.version_id)
     put = key(call.context, value.bucket, value.key, "s3:PutObjectTagging", "write")
     context = {**_keys_of_object_tags(tags), **put.context}
     return get, msgspec.structs.replace(put, context=context)
@@ -506,6 +496,15 @@ def read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -
     if version_id is None:
         return key(rulings, bucket, name, "s3:GetObject", "read")
     return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")
+
+
+def tag_reading(
+    rulings: guard.Guard, bucket: str, name: str, version_id: str | None
+) -> model.Demand:
+    """Return the demand for reading the tags of an object, or of one of its versions."""
+    if version_id is None:
+        return key(rulings, bucket, name, "s3:GetObjectTagging", "read")
+    return version(rulings, bucket, name, version_id, "s3:GetObjectVersionTagging", "read")
 
 
 def bypass(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:

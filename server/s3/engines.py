@@ -410,10 +410,11 @@ def headers_of_read(
     *,
     reading: batch.Reading | None = None,
 ) -> asgi.ResponseHeaders:
-    """Return the headers of GET and HEAD that depend on the bucket: encryption, version and
-    expiration.
+    """Return the headers of GET and HEAD that depend on the bucket or on the caller: encryption,
+    version, expiration, and the number of tags for a caller that may read them.
 
-    version_id: the version that the request names; only the newest one expires.
+    version_id: the version that the request names; only the newest one expires. Source: Amazon S3
+    API, GetObject, x-amz-tagging-count.
     """
     bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None:
@@ -423,6 +424,12 @@ def headers_of_read(
         headers = (*headers, ("x-amz-version-id", info.version_id))
     if version_id is None and lifecycle.SETTING in bucket.settings:
         headers = (*headers, *_expiration(services, bucket, info, reading))
+    tags = info.attributes.tags
+    if tags:
+        demand = demands.tag_reading(call.context, info.bucket, info.key, version_id)
+        demand = demands.with_request_keys(services, call, demand)
+        if services.authoriser.permits(call.principal, demand):
+            headers = (*headers, ("x-amz-tagging-count", str(len(tags))))
     return headers
 
 

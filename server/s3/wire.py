@@ -111,7 +111,7 @@ def object_headers(
     overrides: Mapping[str, str] | None = None,
     with_checksums: bool = False,
 ) -> list[tuple[str, str]]:
-    """Return the headers of GET and HEAD, without the length.
+    """Return the headers of GET and HEAD that every reader of an object gets, without the length.
 
     overrides: response headers by lower-case name, in place of the stored ones.
     """
@@ -131,8 +131,6 @@ def object_headers(
         headers.append((f"x-amz-meta-{name}", value))
     if attributes.storage_class != "STANDARD":
         headers.append(("x-amz-storage-class", attributes.storage_class))
-    if attributes.tags:
-        headers.append(("x-amz-tagging-count", str(len(attributes.tags))))
     if with_checksums:
         headers.extend(checksum_headers(info))
     return headers

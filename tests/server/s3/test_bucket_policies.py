@@ -384,6 +384,26 @@ def test_a_copy_that_takes_over_tags_is_judged_by_them(owner: Any, bucket: str) 
     owner.copy_object(**copying, TaggingDirective="REPLACE", Tagging="open=no")
 
 
+def test_the_number_of_tags_is_for_callers_that_may_read_them(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    owner.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    version = owner.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging="a=1&b=2")["VersionId"]
+    reading = ["s3:GetObject", "s3:GetObjectVersion"]
+    stranger = client_of(place, STRANGER)
+    newest, named = {"Bucket": bucket, "Key": "k"}, {"Bucket": bucket, "Key": "k"}
+    named["VersionId"] = version
+    for actions, counts in (
+        (reading, (None, None)),
+        ([*reading, "s3:GetObjectTagging"], (2, None)),
+        ([*reading, "s3:GetObjectVersionTagging"], (None, 2)),
+    ):
+        owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action=actions))
+        for read in (stranger.get_object, stranger.head_object):
+            assert tuple(read(**each).get("TagCount") for each in (newest, named)) == counts
+    assert owner.get_object(**newest, Range="bytes=0-0")["TagCount"] == 2
+
+
 def test_a_document_of_a_lock_is_judged_by_the_lock_in_it(owner: Any, bucket: str) -> None:
     name = f"{bucket}-locked"
     owner.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)

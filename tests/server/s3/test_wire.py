@@ -133,7 +133,6 @@ def test_object_headers_hold_what_was_stored_and_no_checksum_unasked() -> None:
         "cache-control": "no",
         "x-amz-meta-m": "1",
         "x-amz-storage-class": "STANDARD_IA",
-        "x-amz-tagging-count": "2",
     }
     assert len(headers) == len(dict(headers))
 
