@@ -634,13 +634,17 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
 def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> CopyObject:
     fields.refuse_version_id(query)
     written, storage_class_given = fields.parse_written(headers)
+    tagging_directive = fields.parse_directive(headers, "tagging")
+    if tagging_directive == "COPY":
+        # The copy does not get these tags, so that policies must not see them.
+        written = dataclasses.replace(written, tags={})
     return CopyObject(
         bucket=bucket,
         key=key,
         source=fields.parse_source(headers),
         written=written,
         metadata_directive=fields.parse_directive(headers, "metadata"),
-        tagging_directive=fields.parse_directive(headers, "tagging"),
+        tagging_directive=tagging_directive,
         storage_class_given=storage_class_given,
         checksum_algorithm=fields.parse_algorithm(headers, "x-amz-checksum-algorithm"),
         conditions=preconditions.parse_write(headers),

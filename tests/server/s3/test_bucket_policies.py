@@ -384,6 +384,17 @@ def test_a_copy_that_takes_over_tags_is_judged_by_them(owner: Any, bucket: str) 
     owner.copy_object(**copying, TaggingDirective="REPLACE", Tagging="open=no")
 
 
+def test_a_copy_is_not_judged_by_tags_that_it_does_not_get(owner: Any, bucket: str) -> None:
+    condition = {"StringNotEquals": {"s3:RequestObjectTag/team": "lake"}}
+    text = policy(bucket, Effect="Deny", Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    copying = {"Bucket": bucket, "Key": "copy", "CopySource": f"{bucket}/k", "Tagging": "team=lake"}
+    assert refusal(owner.copy_object, **copying) == (403, "AccessDenied")
+    owner.copy_object(**copying, TaggingDirective="REPLACE")
+    tags = owner.get_object_tagging(Bucket=bucket, Key="copy")["TagSet"]
+    assert tags == tag_set(team="lake")["TagSet"]
+
+
 def test_the_number_of_tags_is_for_callers_that_may_read_them(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:
