@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from server import asgi, calls
@@ -116,10 +117,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 BucketName=operation.bucket,
             ) from None
         existing = services.buckets.get(operation.bucket)
-        if existing.settings.get(bucketacls.ACL) != acl.get(bucketacls.ACL):
-            # AWS would replace the list of the existing bucket in silence.
-            raise
-        if wanted.tags and existing.settings.get(configurations.TAGS) != wanted.tags:
+        if not _is_as_wanted(existing, operation, wanted, acl):
             raise
         if services.region != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(
@@ -200,6 +198,26 @@ async def delete_none(services: engines.S3Services, call: calls.Call) -> asgi.Re
     operation: operations.Target = call.value
     services.buckets.get(operation.bucket)
     return asgi.Response(204)
+
+
+def _is_as_wanted(
+    bucket: model.BucketInfo,
+    operation: operations.CreateBucket,
+    wanted: documents.NewBucket,
+    acl: Mapping[str, Any],
+) -> bool:
+    """Return whether an existing bucket has all that a CreateBucket asks for.
+
+    AWS would replace the bucket's access control list in silence.
+    """
+    settings = bucket.settings
+    return (
+        settings.get(bucketacls.ACL) == acl.get(bucketacls.ACL)
+        and (not wanted.tags or settings.get(configurations.TAGS) == wanted.tags)
+        and (bucket.object_lock or not operation.object_lock)
+        and operation.ownership in (None, settings.get(bucketacls.CONTROLS))
+        and wanted.constraint in (None, settings.get(LOCATION, bucket.region))
+    )
 
 
 def _check_region(constraint: str | None, region: str) -> None:

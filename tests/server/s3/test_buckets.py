@@ -83,6 +83,25 @@ def test_a_bucket_is_made_with_its_tags(s3: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "wanted",
+    [
+        {"ObjectLockEnabledForBucket": True},
+        {"ObjectOwnership": "BucketOwnerEnforced"},
+        {"CreateBucketConfiguration": {"LocationConstraint": "eu-central-1"}},
+        {"CreateBucketConfiguration": {"Tags": tags_of(1)}},
+    ],
+)
+def test_a_bucket_that_lacks_what_is_asked_for_is_not_created_again(
+    s3: Any, wanted: dict[str, Any]
+) -> None:
+    s3.create_bucket(Bucket="existing", CreateBucketConfiguration={"LocationConstraint": "EU"})
+    with pytest.raises(botocore.exceptions.ClientError, match="BucketAlreadyExists"):
+        s3.create_bucket(Bucket="existing", **wanted)
+    # It is there as it is wanted.
+    s3.create_bucket(Bucket="existing", CreateBucketConfiguration={"LocationConstraint": "EU"})
+
+
+@pytest.mark.parametrize(
     ("tags", "code"),
     [
         (tags_of(51), "BadRequest"),
