@@ -72,7 +72,7 @@ async def start_migration(resources: Resources, call: calls.Call) -> Members:
         except storage_errors.ExpectationFailed:
             continue
         return {"migrationId": _format_id(bucket.bucket_id, now_ms, random), "state": STATE}
-    raise errors.Conflict("Policies of the bucket changed during the request. Try again.")
+    raise errors.Conflict("Policies or tags of the bucket changed during the request. Try again.")
 
 
 async def sync_migration(resources: Resources, call: calls.Call) -> Members:

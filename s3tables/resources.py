@@ -159,7 +159,9 @@ class Resources:
             except storage_errors.ExpectationFailed:
                 continue
             return
-        raise errors.Conflict("Policies of the bucket changed during the request. Try again.")
+        raise errors.Conflict(
+            "Policies or tags of the bucket changed during the request. Try again."
+        )
 
     def rechecking(
         self, principal: model.Principal, action: str, subject: rights.Subject
