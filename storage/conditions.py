@@ -25,10 +25,11 @@ class ReadConditions:
     if_unmodified_since_ms: int | None = None
 
 
-def check_read(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
-    """Raise PreconditionFailed or NotModified if a condition does not hold.
+def unmodified_by(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> str | None:
+    """Return the condition by which the client already has an object's version; None if the version
+    is to be sent.
 
-    Both carry the object's etag and modified_at_ms, which the response shows.
+    Raises PreconditionFailed, which has the object's etag and modified_at_ms.
     """
     if conditions.if_match:
         if not etags.matches(etag, conditions.if_match):
@@ -37,9 +38,10 @@ def check_read(conditions: ReadConditions, *, etag: str, modified_at_ms: int) ->
         raise _failed("If-Unmodified-Since", etag, modified_at_ms)
     if conditions.if_none_match:
         if etags.matches(etag, conditions.if_none_match):
-            raise _unmodified("If-None-Match", etag, modified_at_ms)
+            return "If-None-Match"
     elif _is_after(modified_at_ms, conditions.if_modified_since_ms) is False:
-        raise _unmodified("If-Modified-Since", etag, modified_at_ms)
+        return "If-Modified-Since"
+    return None
 
 
 def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
@@ -47,10 +49,9 @@ def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: 
 
     The same four conditions, but S3 has no "not modified" for a copy.
     """
-    try:
-        check_read(conditions, etag=etag, modified_at_ms=modified_at_ms)
-    except errors.NotModified as unmodified:
-        raise _failed(str(unmodified.fields["condition"]), etag, modified_at_ms) from unmodified
+    condition = unmodified_by(conditions, etag=etag, modified_at_ms=modified_at_ms)
+    if condition is not None:
+        raise _failed(condition, etag, modified_at_ms)
 
 
 def check_write(precondition: Precondition, *, key: str, etag: str | None) -> None:
@@ -84,13 +85,4 @@ def _is_after(modified_at_ms: int, since_ms: int | None) -> bool | None:
 def _failed(condition: str, etag: str, modified_at_ms: int) -> errors.PreconditionFailed:
     return errors.PreconditionFailed(
         f"{condition} does not hold", condition=condition, etag=etag, modified_at_ms=modified_at_ms
-    )
-
-
-def _unmodified(condition: str, etag: str, modified_at_ms: int) -> errors.NotModified:
-    return errors.NotModified(
-        f"{condition} matches the version that the client has",
-        condition=condition,
-        etag=etag,
-        modified_at_ms=modified_at_ms,
     )

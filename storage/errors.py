@@ -137,10 +137,6 @@ class RangeNotSatisfiable(StorageError):
     """The range starts past the end of the body, whose size is `size_bytes`."""
 
 
-class NotModified(StorageError):
-    """The client already has this version, whose ETag is `etag`."""
-
-
 class SizeLimitExceeded(StorageError):
     """The body is larger than the caller's limit; `size_bytes`, `limit_bytes`."""
 

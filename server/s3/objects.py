@@ -29,8 +29,6 @@ from storage import batch, byteranges, checksums, conditions, locks, model, puts
 from storage import errors as storage_errors
 
 COPY_SOURCE_BYTES_MAX = incoming.OBJECT_BYTES_MAX
-CACHING = ("cache-control", "expires")
-"""Stored headers that an answer without the body has, too."""
 
 
 def reveal_absent_object(services: engines.S3Services, call: calls.Call) -> None:
@@ -62,6 +60,8 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
             headers = shown
         else:
             status, headers, byte_range, prepared = _read(services, info, read, call, shown)
+            if status == 304:
+                return asgi.Response(status, headers)
         pieces = services.objects.pieces(info, byte_range, reading=view)
     # One file stays open for the whole response; of several files, one is open at a time.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
@@ -81,6 +81,8 @@ def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response
         prepared = services.lines.of(info, with_checksums=read.with_checksums)
         return asgi.Response(200, (*shown, length), prepared=prepared)
     status, headers, byte_range, prepared = _read(services, info, read, call, shown)
+    if status == 304:
+        return asgi.Response(status, headers)
     size_bytes = info.size_bytes if byte_range is None else byte_range.stop - byte_range.start
     length = ("content-length", str(size_bytes))
     return asgi.Response(status, (*headers, length), prepared=prepared)
@@ -551,15 +553,11 @@ def _read(
         raise errors.InvalidRequest(
             "Request specific response headers cannot be used for anonymous GET requests."
         )
-    try:
-        conditions.check_read(read.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms)
-    except storage_errors.NotModified as unmodified:
-        # What a cache may do with the copy that it has (RFC 9110, section 15.4.5).
-        stored = {**info.attributes.headers, **read.overrides}
-        caching = tuple((name, stored[name]) for name in CACHING if name in stored)
-        raise storage_errors.NotModified(
-            str(unmodified), **unmodified.fields, headers=caching
-        ) from None
+    unmodified = conditions.unmodified_by(
+        read.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
+    )
+    if unmodified is not None:
+        return 304, wire.unmodified_headers(info, overrides=read.overrides), None, b""
     byte_range = None
     if read.byte_range is not None:
         byte_range = byteranges.parse(read.byte_range, info.size_bytes)

@@ -105,6 +105,10 @@ def format_date(at_ms: int) -> str:
     return _http_second(at_ms // 1000)
 
 
+_CACHING = ("cache-control", "expires")
+"""Stored headers that an answer without the body has, too."""
+
+
 def object_headers(
     info: model.ObjectInfo,
     *,
@@ -134,6 +138,17 @@ def object_headers(
     if with_checksums:
         headers.extend(checksum_headers(info))
     return headers
+
+
+def unmodified_headers(info: model.ObjectInfo, *, overrides: Mapping[str, str]) -> Headers:
+    """Return the headers of a 304: what a cache may do with the copy that it has (RFC 9110, section
+    15.4.5)."""
+    stored = {**info.attributes.headers, **overrides} if overrides else info.attributes.headers
+    return (
+        ("etag", f'"{info.etag}"'),
+        ("last-modified", format_date(info.modified_at_ms)),
+        *[(name, stored[name]) for name in _CACHING if name in stored],
+    )
 
 
 def written_version(info: model.ObjectInfo) -> Headers:

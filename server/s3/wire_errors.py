@@ -39,8 +39,6 @@ class S3WireError:
 
 def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response:
     """Return the response to an error. resource: the decoded path of the request."""
-    if isinstance(error, storage_errors.NotModified):
-        return asgi.Response(304, _not_modified(error))
     row, message = find(error)
     fields = () if row.fields is None else row.fields(error)
     body = wire.error(
@@ -63,18 +61,6 @@ def find(error: Exception) -> tuple[S3WireError, str]:
     elif type(error) is auth_errors.MalformedAuthorization and error.in_query:
         row = S3WireError(status=400, code="AuthorizationQueryParametersError")
     return row, str(error) if row.message is None else row.message
-
-
-def _not_modified(error: storage_errors.NotModified) -> wire.Headers:
-    """Return the headers of a 304. headers, among the error's fields: further ones."""
-    modified_at_ms, further = error.fields["modified_at_ms"], error.fields.get("headers", ())
-    assert isinstance(modified_at_ms, int)
-    assert isinstance(further, tuple)
-    return (
-        ("etag", f'"{error.fields["etag"]}"'),
-        ("last-modified", wire.format_date(modified_at_ms)),
-        *further,
-    )
 
 
 def _own(error: Exception) -> Fields:
@@ -359,7 +345,6 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         message="The requested range is not satisfiable",
         fields=_from(RangeRequested="requested", ActualObjectSize="size_bytes"),
     ),
-    storage_errors.NotModified: S3WireError(status=304, code="NotModified"),
     storage_errors.SourceGone: S3WireError(
         status=409,
         code="OperationAborted",

@@ -84,17 +84,6 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
     assert dict(answer.headers) == {"content-type": "application/xml"}
 
 
-def test_not_modified_has_headers_and_no_body() -> None:
-    error = storage_errors.NotModified("same", etag="abc", modified_at_ms=0, condition="x")
-    answer = wire_errors.encode(error, resource="/b/k", request_id="1")
-    assert answer.status == 304
-    assert answer.body == b""
-    assert dict(answer.headers) == {
-        "etag": '"abc"',
-        "last-modified": "Thu, 01 Jan 1970 00:00:00 GMT",
-    }
-
-
 @pytest.mark.parametrize(
     ("error_class", "status", "code"),
     [
