@@ -197,6 +197,8 @@ class Blobs:
             return (body.data if byte_range is None else body.data[_slice_of(byte_range)],)
         segments = body.segments if byte_range is None else bodies.cut(body.segments, byte_range)
         lookup = self._index if reading is None else reading
+        if len(segments) == 1:  # as most bodies have
+            return (self._slice(segments[0], lookup),)
         return tuple([self._slice(segment, lookup) for segment in segments])
 
     def read(self, body: Body, byte_range: ByteRange | None = None) -> bytes:

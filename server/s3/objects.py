@@ -63,6 +63,10 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
             if status == 304:
                 return asgi.Response(status, headers)
         pieces = services.objects.pieces(info, byte_range, reading=view)
+    if len(pieces) == 1:
+        piece = pieces[0]
+        if isinstance(piece, bytes):
+            return asgi.Response(status, headers, piece, None, prepared)
     # One file stays open for the whole response; of several files, one is open at a time.
     holding = services.blobs.hold(info.body) if len(pieces) > 1 else None
     return asgi.Response(status, headers, pieces, holding, prepared)
