@@ -152,6 +152,25 @@ class Headers:
         return name.encode("latin-1") in self.joined
 
 
+class LateHeaders(Headers):
+    """Headers that are made when they are first read: those of a repeated request seldom are.
+
+    make: returns them as received.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[], Sequence[tuple[bytes, bytes]]]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        """Return `raw` or `joined`, which are not set before the first read of either."""
+        if name not in Headers.__slots__:
+            raise AttributeError(name)
+        Headers.__init__(self, self._make())
+        return getattr(self, name)
+
+
 class Request:
     """One request. Parts are parsed when first used, and only once.
 

@@ -108,7 +108,7 @@ class Exchange:
         self._files = files
         self._domain = domain
         self._bodies = held.Bodies()
-        self._repeats = repeats.Repeats(asgi.Headers)
+        self._repeats = repeats.Repeats(asgi.LateHeaders)
         self.recall = self._repeats.find
         """Returns the Repeat of a request's bytes, if an earlier request had the same."""
         self._audit = audit_log
@@ -163,6 +163,7 @@ class Exchange:
             bodies=self._bodies,
             headers=None if repeat is None else repeat.headers,
         )
+        request.body_finished = repeat is not None
         name = self._face_of(request) if repeat is None else repeat.name
         face = self._faces[name]
         entry = None if self._audit is None else self._audit.begin(request_id, name)
@@ -365,7 +366,8 @@ class Exchange:
         if standing is None:
             return
         kept = dict(scope)
-        del kept["extensions"], kept["headers"]
+        del kept["extensions"]
+        kept.pop("headers", None)
         is_read_anew = template is not None and templates.RANGE in template.names
         repeat = repeats.Repeat(
             scope=kept,

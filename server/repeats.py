@@ -15,6 +15,7 @@ takes the usual way, which knows the error.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -64,12 +65,12 @@ class Repeats:
     """Repeats by the bytes of their heads, or by those around the values that differ. Mutable;
     bounded.
 
-    make_headers: returns the Headers of names and values as received.
+    make_headers: returns Headers of what its argument returns, names and values as received.
     """
 
     def __init__(
         self,
-        make_headers: Callable[[templates.RawHeaders], asgi.Headers],
+        make_headers: Callable[[Callable[[], templates.RawHeaders]], asgi.Headers],
         *,
         count_max: int = limits.REPEATS_MAX,
     ) -> None:
@@ -92,9 +93,17 @@ class Repeats:
                 parts = template.parts(head)
                 if parts is None:
                     return None
-                scope, headers, name, operation, value, context, standing, _ = signed.repeat
-                headers = self._make_headers(template.fill(headers.raw, parts))
-                return Repeat(scope, headers, name, operation, value, context, standing, parts)
+                first = signed.repeat
+                return Repeat(
+                    first.scope,
+                    self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
+                    first.name,
+                    first.operation,
+                    first.value,
+                    first.context,
+                    first.standing,
+                    parts,
+                )
         return None
 
     def keep(self, head: bytes, repeat: Repeat) -> None:

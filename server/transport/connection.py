@@ -586,7 +586,6 @@ class Connection(asyncio.Protocol):
         client, server = self._addresses
         scope: asgi.Scope = {
             **repeat.scope,
-            "headers": repeat.headers.raw,
             "scheme": "http" if self.is_plain else "https",
             "client": client,
             "server": server,

@@ -149,7 +149,7 @@ def test_a_stream_of_repeats_is_answered_alike_however_it_is_split(clocked, step
 
 
 def test_what_is_remembered_is_bounded_and_what_repeats_stays():
-    remembered = repeats.Repeats(asgi.Headers, count_max=10)
+    remembered = repeats.Repeats(asgi.LateHeaders, count_max=10)
     often = object()
     remembered.keep(b"often", often)
     for number in range(1000):

@@ -314,7 +314,7 @@ def test_what_reads_the_headers_sees_those_of_each_request(clocked, monkeypatch)
     (request,) = seen
     sent = {name.lower().encode(): value.encode() for name, value in headers.items()}
     assert request.headers.joined == {b"host": HOST.encode(), **sent}
-    assert dict(request.headers.raw) == dict(request._scope["headers"]) == request.headers.joined
+    assert dict(request.headers.raw) == request.headers.joined
 
 
 def test_session_credentials_are_repeated_until_they_end(clocked):
@@ -407,7 +407,7 @@ def repeat_of(head):
 
 
 def test_a_head_is_looked_at_when_it_comes_again_and_then_less_and_less_often():
-    remembered = repeats.Repeats(asgi.Headers)
+    remembered = repeats.Repeats(asgi.LateHeaders)
     looked = [
         number
         for number in range(1, 100)
@@ -423,7 +423,7 @@ def test_a_head_is_looked_at_when_it_comes_again_and_then_less_and_less_often():
 
 def test_a_new_day_and_a_new_session_token_are_looked_at_anew():
     """A client that asks for one object for weeks gets a template each day, and not ever later."""
-    remembered = repeats.Repeats(asgi.Headers)
+    remembered = repeats.Repeats(asgi.LateHeaders)
     for day in range(1, 29):
         for token in ("one", "two"):
             at_ms = requesting.NOW_MS + day * 86_400_000
@@ -441,7 +441,7 @@ def test_a_head_of_one_template_is_not_found_by_another_that_leaves_the_same_byt
     first = templates.Template(names, ((28, 32), (41, 41)), (0, 1))
     second = templates.Template(names, ((28, 28), (37, 41)), (0, 1))
     assert first.rest(one) == second.rest(two)
-    remembered = repeats.Repeats(asgi.Headers)
+    remembered = repeats.Repeats(asgi.LateHeaders)
     remembered.keep_signed(one, first, repeat_of(one))
     assert remembered.find(one).parts == (b"aaaa", b"")
     assert remembered.find(two) is None
@@ -453,14 +453,14 @@ def test_a_head_of_one_template_is_not_found_by_another_that_leaves_the_same_byt
 def test_the_rest_of_a_head_is_no_head():
     head = test_templates.PLAIN
     template = test_templates.template_of(head)
-    remembered = repeats.Repeats(asgi.Headers)
+    remembered = repeats.Repeats(asgi.LateHeaders)
     remembered.keep_signed(head, template, repeat_of(head))
     assert remembered.find(head) is not None
     assert remembered.find(template.rest(head)) is None
 
 
 def test_the_tables_are_bounded():
-    remembered = repeats.Repeats(asgi.Headers, count_max=10)
+    remembered = repeats.Repeats(asgi.LateHeaders, count_max=10)
     for number in range(100):
         head = test_templates.head_of([("a", "b" * number)])
         for _ in range(2):
