@@ -15,7 +15,9 @@ import logging
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from server import (
     asgi,
@@ -537,8 +539,11 @@ class Exchange:
         return identity + self._dated_lines[visit.name]
 
 
-class _Visit(NamedTuple):
-    """A request that is being served. name: its face's. entry: of the audit log."""
+class _Visit(msgspec.Struct, frozen=True):
+    """A request that is being served. name: its face's. entry: of the audit log.
+
+    Every request makes one, so it is a Struct: a third of what a named tuple costs.
+    """
 
     name: str
     face: Face

@@ -19,6 +19,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from server import calls, limits, templates
 from server.auth import verify
 
@@ -31,7 +33,7 @@ TOKEN: Final = b"x-amz-security-token"
 T = TypeVar("T")
 
 
-class Repeat(NamedTuple):
+class Repeat(msgspec.Struct, frozen=True):
     """What the bytes of a head mean. scope: ASGI's, without the connection's part and the headers.
     name: the face's. operation: None if a header that differs is part of the value, so that the
     face identifies the request. context: of a call, to be made anew for each. parts: the values

@@ -11,7 +11,9 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from server import limits
 from server.access import identityrows as rows
@@ -21,7 +23,7 @@ from storage import model as storage_model
 NANOSECONDS_PER_MILLISECOND: Final = 1_000_000
 
 
-class KeyUse(NamedTuple):
+class KeyUse(msgspec.Struct, frozen=True, gc=False):
     """A use of an access key. started_ns: of the clock for durations. service, region: empty for
     those of the door and of the server."""
 

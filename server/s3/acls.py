@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from server import asgi, calls
 from server.access import acls, decide
 from server.s3 import (
@@ -69,7 +71,8 @@ async def get_object_acl(services: engines.S3Services, call: calls.Call) -> asgi
     )
     owner, grants = _shown(services, bucket, info.attributes.acl)
     response = _answer(services, owner, grants)
-    return response._replace(headers=(*response.headers, *engines.version_shown(call, info)))
+    headers = (*response.headers, *engines.version_shown(call, info))
+    return msgspec.structs.replace(response, headers=headers)
 
 
 async def put_object_acl(services: engines.S3Services, call: calls.Call) -> asgi.Response:

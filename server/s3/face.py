@@ -11,6 +11,8 @@ import urllib.parse
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from server import asgi, calls, dispatch
 from server.access import decide, principals
 from server.accesslogs import delivery
@@ -158,7 +160,7 @@ class S3Face:
         headers = cors.allow(cors.rules_of(bucket.settings.get(cors.SETTING)), wanted)
         if headers is None:
             return response
-        return response._replace(headers=(*response.headers, *headers))
+        return msgspec.structs.replace(response, headers=(*response.headers, *headers))
 
     def _expecting(
         self, row: routes.S3Row, owner: str | None, source_owner: str | None
