@@ -18,7 +18,7 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -99,6 +99,8 @@ class Application(starlette.applications.Starlette):
             lifespan=lifespan,
         )
         self._entry = entry
+        self.begin = entry.begin
+        """Serves an HTTP request up to the first wait; returns the rest, None if there is none."""
         self.recall = entry.recall
         self.face_of_head = entry.face_of_head
 
@@ -113,15 +115,6 @@ class Application(starlette.applications.Starlette):
             await self._entry(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
-
-    def begin(
-        self,
-        scope: starlette.types.Scope,
-        receive: starlette.types.Receive,
-        send: starlette.types.Send,
-    ) -> Awaitable[None] | None:
-        """Serve an HTTP request up to the first wait; return the rest, None if there is none."""
-        return self._entry.begin(scope, receive, send)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -464,7 +464,8 @@ class Connection(asyncio.Protocol):
         elif self._refusal is not None:
             self._answer_last(self._refusal)
         else:
-            self.resume_reading()
+            if self._read_paused:
+                self.resume_reading()
             self._answered += 1
 
     # What `server.held` asks and does; see held.Holder.

@@ -156,7 +156,7 @@ class Cycle:
             log.exception("the application raised an exception")
             self._fail()
             return None
-        if rest is None and not self._waits:
+        if rest is None and not self._waits and not self.complete:
             self._check_answered()
         return rest
 
@@ -398,9 +398,11 @@ class Cycle:
         """Take the end of the answer."""
         self.complete = True
         # The connection drops the rest of a body that the application does not read.
-        self._chunks = []
-        self.buffered_bytes = 0
-        self.wake()
+        if self._chunks:
+            self._chunks = []
+            self.buffered_bytes = 0
+        if self._event is not None or self._arriving is not None:
+            self.wake()
         if not self.keep_alive:
             self._outlet.end_after(self)
         self._outlet.finish(self)
