@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
-import pyarrow
 import zstandard
 from pyiceberg.avro.decoder_fast import CythonBinaryDecoder
 
@@ -580,7 +579,6 @@ def decompress(codec: str, block: bytes, bytes_max: int) -> bytes:
         zlib.error,
         zstandard.ZstdError,
         lzma.LZMAError,
-        pyarrow.ArrowException,
         OSError,
         EOFError,
     ) as error:
@@ -596,7 +594,13 @@ def _unsnap(block: bytes, bytes_max: int) -> bytes:
     size = _unsnap_length(body)
     if size > bytes_max:
         raise AvroBeyondBounds("an Avro file is too large once decompressed")
-    data: bytes = pyarrow.decompress(body, size, codec="snappy", asbytes=True)
+    # Late: with NumPy it costs a quarter of a server's start, and few writers choose snappy.
+    import pyarrow
+
+    try:
+        data: bytes = pyarrow.decompress(body, size, codec="snappy", asbytes=True)
+    except pyarrow.ArrowException as error:
+        raise InvalidAvro(f"broken snappy block: {error}") from error
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
         raise InvalidAvro("broken snappy block: its checksum differs")
     return data

@@ -137,6 +137,12 @@ def test_start_on_a_held_folder_names_its_holder(shared: servers.Running, tmp_pa
     assert servers.get(shared.url + "/_health")[0] == 200
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_server_without_a_query_has_not_loaded_arrow(shared: servers.Running) -> None:
+    maps = Path(f"/proc/{shared.pid}/maps").read_text()
+    assert ("/lmdb/" in maps, "/pyarrow/" in maps) == (True, False)
+
+
 def test_start_on_a_newer_format_asks_for_a_newer_release(tmp_path: Path) -> None:
     assert servers.start(tmp_path / "data").stop() == 0
     place = tmp_path / "data" / "format.json"
