@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import avro
+from tests.kit import examples
 
 SYNC = bytes(range(16))
 SCHEMA: dict[str, Any] = {
@@ -123,7 +124,7 @@ def written_by_fastavro(rows: list[dict[str, Any]], codec: str) -> bytes:
     return buffer.getvalue()
 
 
-@settings(max_examples=60, deadline=None)
+@examples.at_most(60)
 @given(st.lists(ROWS, max_size=5))
 def test_what_is_written_reads_back_and_fastavro_reads_it_too(rows: list[dict[str, Any]]) -> None:
     data = avro.encode_file(SCHEMA, rows, {"own": "é"}, sync=SYNC)
@@ -363,7 +364,7 @@ def uncompressed() -> bytes:
     return written_by_fastavro(read(GOOD), "null")
 
 
-@settings(max_examples=400, deadline=None)
+@examples.at_most(400)
 @given(st.data())
 def test_garbage_gives_records_or_the_modules_one_error(data: st.DataObject) -> None:
     broken = bytearray(data.draw(st.sampled_from([GOOD, uncompressed()])))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import errors, idents, layout, locations
+from tests.kit import examples
 
 LEVEL = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=12)
 
@@ -32,7 +33,7 @@ def test_a_default_place_is_one_segment_for_the_namespace_and_one_for_the_name(
     assert locations.default_path(parent_path=parent, name=name) == path
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(st.lists(LEVEL, min_size=1, max_size=4), LEVEL, st.lists(LEVEL, min_size=1, max_size=4))
 def test_two_names_never_share_a_default_place(
     levels: list[str], name: str, others: list[str]

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import parquet_stats, values
+from tests.kit import examples
 
 UTC = datetime.UTC
 
@@ -248,7 +249,7 @@ def test_beyond_a_hundred_columns_metrics_are_kept_only_on_request() -> None:
     assert len(parquet_stats.modes_of(schema, {parquet_stats.METRICS_COLUMNS_MAX: "5"})) == 5
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.binary(), st.integers(1, 4))
 def test_cut_bounds_enclose_the_value(value: str | bytes, width: int) -> None:
     low, high = parquet_stats.cut_down(value, width), parquet_stats.cut_up(value, width)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import manifest_encoding, manifests, parquet_stats, pruning, transforms, values
@@ -27,6 +27,7 @@ from catalog.pruning import (
     Predicate,
     UnaryPredicate,
 )
+from tests.kit import examples
 
 TYPES: dict[int, str] = {
     1: "long",
@@ -251,7 +252,7 @@ def file_of(metrics: manifests.Metrics, rows: int) -> manifests.DataFile:
 
 
 @EVERY_COLUMN
-@settings(max_examples=120, deadline=None)
+@examples.at_most(120)
 @given(data=st.data())
 def test_a_file_is_kept_if_any_engine_finds_a_row_in_it(column: int, data: st.DataObject) -> None:
     rows = data.draw(ROWS[column])
@@ -402,7 +403,7 @@ def test_negative_counts_of_careless_writers_say_nothing() -> None:
 
 
 @EVERY_COLUMN
-@settings(max_examples=60, deadline=None)
+@examples.at_most(60)
 @given(data=st.data())
 def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObject) -> None:
     files = []
@@ -416,7 +417,7 @@ def test_choosing_among_many_files_is_asking_each(column: int, data: st.DataObje
 
 
 @EVERY_COLUMN
-@settings(max_examples=60, deadline=None)
+@examples.at_most(60)
 @given(data=st.data())
 def test_what_matches_no_enclosing_range_matches_no_file(column: int, data: st.DataObject) -> None:
     files = []
@@ -671,7 +672,7 @@ def partition_of(spec: dict[str, Any], row: Row, *, rounded_up: bool) -> tuple[A
 
 
 @EVERY_COLUMN
-@settings(max_examples=120, deadline=None)
+@examples.at_most(120)
 @given(data=st.data(), rounded_up=st.booleans())
 def test_a_partition_is_kept_if_any_engine_finds_its_row(
     column: int, data: st.DataObject, rounded_up: bool
@@ -711,7 +712,7 @@ def test_a_time_partition_is_kept_for_every_comparison_that_finds_its_row(
 
 
 @EVERY_COLUMN
-@settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 @given(data=st.data())
 def test_a_manifest_is_kept_if_any_engine_finds_a_row_in_its_partitions(
     column: int, data: st.DataObject

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -16,6 +16,7 @@ from pyiceberg.typedef import Record
 
 from catalog import transforms, values
 from tests.catalog import test_values
+from tests.kit import examples
 
 UUID_BYTES = bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7")
 
@@ -92,7 +93,7 @@ SANE: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=500, deadline=None)
+@examples.at_most(500)
 @given(st.sampled_from(TRANSFORMS), st.sampled_from(sorted(SANE)), st.data())
 def test_apply_is_what_pyiceberg_applies(name: str, type_: str, data: st.DataObject) -> None:
     transform = transforms.parse(name)

@@ -7,13 +7,14 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import conversions
 from pyiceberg.schema import Schema
 from pyiceberg.types import PrimitiveType
 
 from catalog import values
+from tests.kit import examples
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -53,7 +54,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) and type(one) is type(other)
 
 
-@settings(max_examples=400)
+@examples.at_most(400)
 @given(TYPED)
 def test_bytes_are_those_pyiceberg_writes_and_read_back(typed: tuple[str, Any]) -> None:
     type_, value = typed
@@ -63,7 +64,7 @@ def test_bytes_are_those_pyiceberg_writes_and_read_back(typed: tuple[str, Any]) 
     assert same(values.from_bytes(type_, data), value)
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(TYPED)
 def test_json_reads_back(typed: tuple[str, Any]) -> None:
     type_, value = typed

@@ -71,7 +71,7 @@ def test_garbage_is_anonymous_or_refused(face, headers, pairs, sigv2_header, bod
         assert caller.credential_id == ""
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(pieces)
 def test_every_parser_raises_its_one_error(text):
     raw = text.encode("latin-1", "replace")
@@ -104,7 +104,7 @@ def test_canonical_forms_are_stable(raw):
     assert urllib.parse.unquote_to_bytes(path) == (urllib.parse.unquote_to_bytes(raw) or b"/")
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(
     st.lists(st.tuples(st.sampled_from([*"abkAé/%+ ~:"]), st.booleans()), min_size=1, max_size=12),
     st.lists(st.tuples(st.sampled_from([*"abkAé/%+ ~:"]), st.booleans()), min_size=1, max_size=12),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.auth import chunked, errors
@@ -69,7 +69,7 @@ def payload(mode, length, trailers=()):
     )
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(chunk_lists, modes, places, st.dictionaries(st.sampled_from(["x-a", "x-b"]), st.just("v")))
 def test_a_framed_body_decodes_alike_for_every_split(chunks, mode, stops, trailers):
     data = b"".join(chunks)
@@ -102,7 +102,7 @@ def test_garbage_is_refused_alike_for_every_split(body, mode, length, stops):
     assert outcome(said, [body[i : i + 1] for i in range(len(body))]) == whole
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(chunk_lists, modes, st.integers(0, 10_000), st.integers(1, 255), places)
 def test_a_changed_byte_never_changes_the_data_unnoticed_where_it_is_signed(
     chunks, mode, place, flip, stops

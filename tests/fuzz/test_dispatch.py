@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server import dispatch
@@ -55,7 +55,7 @@ def test_first_row_that_matches_decides(path, host, service, domain):
     assert face in dispatch.FACES
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(
     st.none()
     | st.text(max_size=40)
@@ -67,7 +67,7 @@ def test_service_of_never_fails(authorization, query):
     assert service is None or "/" not in service
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(st.text(max_size=70), st.none() | st.text(min_size=1, max_size=10))
 def test_bucket_of_host_is_a_name_without_port_or_domain(host, domain):
     bucket = dispatch.bucket_of_host(host, domain)

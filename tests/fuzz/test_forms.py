@@ -9,7 +9,7 @@ import email.parser
 import email.policy
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.s3 import errors, forms
@@ -106,7 +106,7 @@ def test_a_form_means_what_it_was_made_of(
     assert decode(body, cuts) == expected
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(FIELDS, st.binary(max_size=30).filter(lambda data: b"\r" not in data and b"\n" not in data))
 def test_the_standard_library_reads_the_same_values(
     fields: list[tuple[str, str]], content: bytes
@@ -134,7 +134,7 @@ def test_garbage_is_refused_by_its_own_errors_and_alike_in_pieces(
     assert outcome(body, []) == outcome(body, cuts)
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(st.one_of(st.text(max_size=60), st.text(max_size=30).map("multipart/form-data;".__add__)))
 def test_any_content_type_names_a_boundary_or_is_refused(header: str) -> None:
     with contextlib.suppress(errors.MalformedForm, errors.NotAForm):

@@ -175,7 +175,7 @@ def test_garbage_is_judged_or_refused_and_what_passes_stays_in_the_bucket(key: s
     assert not {"", ".", ".."} & set(text.rstrip("/").split("/"))
 
 
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 @given(st.text(max_size=60), st.lists(st.text(max_size=10), max_size=4))
 def test_find_location_only_returns_a_prefix_on_a_segment_boundary(
     key: str, paths: list[str]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from server.transport import connection
 from tests.fuzz.test_transport import Transport
+from tests.kit import examples
 from tests.server import clocked as clocking
 from tests.server import test_templates
 from tests.server.clocked import KEYS
@@ -139,7 +140,7 @@ def mutations(draw):
 
 
 @hypothesis.given(data=st.data())
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 def test_a_mutated_head_is_answered_alike_with_and_without_the_table(pair, data):
     heads = [head for form in pair.heads.values() for head in form]
     stream = b""
@@ -156,7 +157,7 @@ def test_a_mutated_head_is_answered_alike_with_and_without_the_table(pair, data)
 
 
 @hypothesis.given(data=st.data())
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 def test_a_head_with_values_of_others_is_answered_alike_with_and_without_the_table(pair, data):
     """The values that differ come from other heads, or are any bytes of their length."""
     heads = data.draw(st.sampled_from([*pair.heads.values()]))

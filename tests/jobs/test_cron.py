@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs import cron, errors
+from tests.kit import examples
 
 UTC = datetime.UTC
 
@@ -68,7 +69,7 @@ def numbers(first: int, last: int) -> st.SearchStrategy[frozenset[int]]:
     return st.frozensets(st.integers(first, last), min_size=1, max_size=5)
 
 
-@settings(max_examples=60)
+@examples.at_most(60)
 @given(
     minutes=numbers(0, 59),
     hours=numbers(0, 23),

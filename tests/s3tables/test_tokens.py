@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from s3tables import errors, listings, tokens
+from tests.kit import examples
 
 
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 @given(
     st.lists(st.tuples(st.text(max_size=4), st.text(max_size=4)), unique=True, max_size=12),
     st.integers(1, 5),
@@ -56,7 +57,7 @@ def test_a_token_is_good_after_its_item_is_gone() -> None:
     assert page == listings.TokenPage(items=("c",), token=None)
 
 
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 @given(st.text(max_size=40) | st.binary(max_size=40).map(lambda data: data.hex()))
 def test_garbage_is_no_token(token: str) -> None:
     with pytest.raises(errors.InvalidContinuationToken):

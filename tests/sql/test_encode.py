@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sql import encode, outcomes
+from tests.kit import examples
 
 
 def column(column_type: Any, **more: Any) -> outcomes.Column:
@@ -63,7 +64,7 @@ def test_seconds_have_sign_and_magnitude(nanos: int, scale: int, cell: str) -> N
     assert encode.seconds_cell(nanos, scale) == cell
 
 
-@settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-(10**38) + 1, 10**38 - 1)), min_size=1, max_size=8),
     st.integers(0, 38),
@@ -134,7 +135,7 @@ def test_duplicate_names_are_kept() -> None:
     assert [column.to_pylist() for column in table.columns] == [[1], [2]]
 
 
-@settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62)), min_size=1, max_size=6),
     st.sampled_from(["s", "ms", "us", "ns"]),

@@ -7,10 +7,11 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sql import variants
+from tests.kit import examples
 
 WHOLE = st.integers(-(10**37), 10**37)
 """What a NUMBER holds; longer ones become FLOATs."""
@@ -31,7 +32,7 @@ def as_json(value: Any) -> str:
 
 
 @given(VALUES)
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 def test_canonical_text_is_json_that_reads_back_as_it_was(value: Any) -> None:
     canonical = variants.parse_json(as_json(value))
     assert variants.parse_json(canonical) == variants.dumps(variants.loads(canonical))
@@ -53,14 +54,14 @@ def _numbers(value: Any) -> list[float]:
     WHOLE | st.floats(-1e15, 1e15),
     WHOLE | st.floats(-1e15, 1e15),
 )
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 def test_numbers_are_ordered_by_their_size(left: float, right: float) -> None:
     keys = [variants.order_text(variants.loads(repr(side))) for side in (left, right)]
     assert (keys[0] < keys[1], keys[0] == keys[1]) == (left < right, left == right)
 
 
 @given(st.text(), st.text())
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 def test_texts_and_arrays_of_them_are_ordered_by_code_points(left: str, right: str) -> None:
     sides = [variants.text_value(side) for side in (left, right)]
     keys = [variants.order_text(side) for side in sides]

@@ -6,12 +6,13 @@ import bisect
 import itertools
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import keys
 from storage.batch import Delete, Put, Store, Write
 from storage.index import KEY_BYTES_MAX
+from tests.kit import examples
 
 
 class Table:
@@ -82,7 +83,7 @@ key_bytes = (
 
 
 @given(st.lists(key_bytes, unique=True, max_size=25), key_bytes)
-@settings(max_examples=150, deadline=None)
+@examples.at_most(150)
 def test_walk_yields_every_key_from_start_on_in_byte_order(
     wanted: list[bytes], start: bytes
 ) -> None:
@@ -105,7 +106,7 @@ def test_walk_yields_every_key_from_start_on_in_byte_order(
     st.integers(1, 6),
     st.sampled_from([1, 7, 0x61, 0xFF, 0x100, 0x10000, 0x01000001, 0xFFFFFF00]),
 )
-@settings(max_examples=150, deadline=None)
+@examples.at_most(150)
 def test_take_returns_what_walk_yields_first_or_none_where_a_key_is_long(
     wanted: list[bytes], start: bytes, stop: bytes | None, count: int, bucket_id: int
 ) -> None:
@@ -123,7 +124,7 @@ def test_take_returns_what_walk_yields_first_or_none_where_a_key_is_long(
 
 
 @given(st.lists(key_bytes, unique=True, max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@examples.at_most(100)
 def test_deleting_every_key_leaves_no_marker_and_no_node(
     wanted: list[bytes], random: object
 ) -> None:

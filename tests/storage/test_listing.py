@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import listing
+from tests.kit import examples
 
 key = st.text(st.sampled_from("/ab-é"), min_size=1, max_size=6).map(str.encode)
 part = st.text(st.sampled_from("/ab-é"), max_size=3).map(str.encode)
@@ -70,7 +71,7 @@ def pages(
 
 
 @given(st.sets(key, max_size=20), part, part, part, st.integers(1, 6))
-@settings(max_examples=400, deadline=None)
+@examples.at_most(400)
 def test_the_pages_hold_every_entry_once_and_in_order(
     stored: set[bytes], prefix: bytes, delimiter: bytes, start_after: bytes, entries_max: int
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.access import decide, errors, model, policies
+from tests.kit import examples
 
 HERE, ELSEWHERE = "000000000000", "111111111111"
 READ = model.Demand(action="s3:GetObject", resource="arn:aws:s3:::b/k", place="b/k")
@@ -320,7 +321,7 @@ def allows(who, demand, theirs=(), account=None):
     return decide.authorise(who, demand, theirs, resource_account=account).allow
 
 
-@settings(max_examples=150)
+@examples.at_most(150)
 @given(entries, st.sampled_from(ENTRIES), demands)
 def test_adding_a_deny_never_widens_and_an_allow_never_narrows(own, added, demand):
     before = allows(principal(*own), demand)
@@ -328,7 +329,7 @@ def test_adding_a_deny_never_widens_and_an_allow_never_narrows(own, added, deman
     assert after <= before if added["Effect"] == "Deny" else before <= after
 
 
-@settings(max_examples=100)
+@examples.at_most(100)
 @given(entries, demands, st.randoms(use_true_random=False))
 def test_order_of_statements_and_policies_never_matters(own, demand, random):
     shuffled = own[:]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.access import globs
+from tests.kit import examples
 
 LETTERS = "abé\n."
 GLOBS = st.text(alphabet=LETTERS + "*?", max_size=8)
@@ -28,7 +29,7 @@ def matches(pattern, text):
 
 
 @given(GLOBS, TEXTS)
-@settings(max_examples=300)
+@examples.at_most(300)
 def test_a_glob_matches_what_its_expression_matches(pattern, text):
     assert matches(pattern, text) is expected(pattern, text)
 

@@ -6,10 +6,11 @@ import fnmatch
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.access import errors, model, policies
+from tests.kit import examples
 
 
 def statement(**more):
@@ -244,7 +245,7 @@ def test_many_stars_cost_no_patience(stars):
 
 
 @given(st.text(alphabet="ab*?", max_size=10), st.text(alphabet="ab", max_size=10), st.booleans())
-@settings(max_examples=500)
+@examples.at_most(500)
 def test_patterns_match_as_shell_globs_do(pattern, value, variables):
     compiled = policies.compile_pattern(pattern, variables=variables)
     assert compiled.matches(value, {}) == fnmatch.fnmatchcase(value, pattern)

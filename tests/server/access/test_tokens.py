@@ -8,10 +8,11 @@ import json
 
 import jwt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.access import errors, model, tokens
+from tests.kit import examples
 
 NOW_MS = 1_763_740_800_000
 RING = tokens.KeyRing(
@@ -51,7 +52,7 @@ def test_verified_token_says_what_was_issued():
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text() | st.integers() | st.lists(st.text())))
-@settings(max_examples=100)
+@examples.at_most(100)
 def test_token_is_the_one_that_pyjwt_signs(extra):
     extra = {name: value for name, value in extra.items() if name not in tokens.RESERVED}
     token = tokens.issue(
@@ -147,7 +148,7 @@ def test_changed_claims_are_refused():
         verify(f"{head}.{changed}.{signature}")
 
 
-@settings(max_examples=200)
+@examples.at_most(200)
 @given(st.text(max_size=80) | st.binary(max_size=60).map(lambda b: base64.b64encode(b).decode()))
 def test_garbage_is_refused_by_the_one_error(text):
     for token in (text, text + ".e30.x", f"{issue().partition('.')[0]}.{text}.x"):

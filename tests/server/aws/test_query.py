@@ -13,10 +13,11 @@ import botocore.model
 import botocore.parsers
 import botocore.serialize
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server.aws import check, errors, model, query
+from tests.kit import examples
 
 SERVICE = model.load("iam")
 THEIRS = botocore.model.ServiceModel(
@@ -117,7 +118,7 @@ NAMES = st.lists(
 ).map(".".join)
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(st.lists(st.tuples(NAMES, st.text(max_size=5)), max_size=12))
 def test_garbage_is_members_that_the_check_reports_or_one_error(
     pairs: list[tuple[str, str]],

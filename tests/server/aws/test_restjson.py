@@ -14,11 +14,12 @@ import botocore.parsers
 import botocore.serialize
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server import asgi
 from server.aws import check, errors, match, model, restjson
+from tests.kit import examples
 
 SERVICE = model.load("s3tables")
 DOCUMENT = botocore.loaders.Loader().load_service_model("s3tables", "service-2")
@@ -169,7 +170,7 @@ def test_a_body_nested_too_deep_is_malformed() -> None:
         )
 
 
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 @given(
     st.sampled_from(sorted(SERVICE.operations)),
     st.binary(max_size=60)

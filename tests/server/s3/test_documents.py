@@ -8,11 +8,12 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from server import errors as kit_errors
 from server.s3 import documents, errors, fields, lifecycles
+from tests.kit import examples
 
 PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_create_bucket,
@@ -154,7 +155,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@examples.at_most(300)
 @given(st.one_of(TREES.map(str.encode), st.binary(max_size=200)))
 def test_garbage_gives_a_value_or_a_typed_error(data: bytes) -> None:
     for parse in PARSERS:
@@ -281,7 +282,7 @@ def test_each_sample_is_a_document_that_its_parser_takes(
     parse(sample.encode())
 
 
-@settings(max_examples=1000)
+@examples.at_most(1000)
 @given(changed_samples())
 def test_a_changed_document_gives_a_value_or_a_typed_error(
     changed: tuple[Callable[[bytes], object], bytes],

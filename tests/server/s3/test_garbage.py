@@ -6,10 +6,11 @@ import urllib.parse
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from server.s3 import errors, fields, rows
+from tests.kit import examples
 from tests.kit import s3 as kit
 from tests.server.s3 import test_documents
 
@@ -81,7 +82,7 @@ PATHS = st.one_of(
 )
 
 
-@settings(max_examples=600)
+@examples.at_most(600)
 @given(METHODS, PATHS, PAIRS, HEADERS, st.sampled_from([None, "hosted"]))
 def test_any_request_is_one_operation_or_one_typed_refusal(
     method: str,
@@ -112,10 +113,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kit.ObjectStore]
         yield running
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+@examples.at_most(
+    150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     METHODS,

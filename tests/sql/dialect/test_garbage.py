@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sql import errors
 from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
-from tests.kit import garbage_sql, sql_text
+from tests.kit import examples, garbage_sql, sql_text
 
 COLUMNS = (
     shapes.ShapeColumn(name="id", type=sqltypes.integer()),
@@ -65,13 +65,13 @@ def read(text: str) -> None:
         pass
 
 
-@settings(max_examples=400, deadline=None)
+@examples.at_most(400)
 @given(st.lists(st.sampled_from(garbage_sql.WORDS), min_size=1, max_size=25))
 def test_words_in_any_order_are_a_statement_or_an_error(words: list[str]) -> None:
     read(" ".join(words))
 
 
-@settings(max_examples=400, deadline=None)
+@examples.at_most(400)
 @given(st.integers(0, 10**9))
 def test_mutated_statements_are_a_statement_or_an_error(seed: int) -> None:
     read(garbage_sql.mutated(random.Random(seed)))
@@ -83,7 +83,7 @@ def test_noise_is_an_error(text: str) -> None:
     read(text)
 
 
-@settings(max_examples=300, deadline=None)
+@examples.at_most(300)
 @given(st.lists(st.sampled_from(garbage_sql.WORDS), min_size=1, max_size=12))
 def test_any_expression_is_bound_or_refused(words: list[str]) -> None:
     read(f"select {' '.join(words)} from t")

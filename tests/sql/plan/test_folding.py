@@ -7,12 +7,12 @@ import zoneinfo
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sql.dialect import shapes
 from sql.plan import folding
-from tests.kit import sql_text
+from tests.kit import examples, sql_text
 
 PARIS = zoneinfo.ZoneInfo("Europe/Paris")
 NOW = datetime.datetime(2024, 3, 31, 12, 30, 15, tzinfo=PARIS)
@@ -81,7 +81,7 @@ def test_a_moment_outside_the_calendar_is_left_to_the_engine(expression: str) ->
     st.integers(-50_000, 50_000),
     st.sampled_from(["day", "month", "hour"]),
 )
-@settings(max_examples=200, deadline=None)
+@examples.at_most(200)
 def test_moving_there_and_back_ends_where_it_began(
     moment: datetime.date, count: int, unit: str
 ) -> None:
