@@ -1,20 +1,23 @@
 """Environments of test clients that do not belong into the server's own, made when a test asks.
 
-`python("awscli")` returns the interpreter of the virtual environment `.venv-clients/awscli`, made
-from `tests/kit/requirements/awscli.txt` and made again when that file or this Python changes.
-`node`, `go` and `java` do so with the packages of `tests/kit/packages/`, by the machine's npm, Go,
-and Maven and JDK. Two
-test runs at once wait for one another. `python -m tests.kit.environments [NAME...]` makes them
-beforehand.
+`python("awscli")` returns the interpreter of a virtual environment made from
+`tests/kit/requirements/awscli.txt`. It lies in the user's cache, as the jars do, under a name that
+tells that file and this Python, so that all checkouts share it; when either changes, another one is
+made. `node`, `go` and `java` do so with the packages of `tests/kit/packages/`, by the machine's
+npm, Go, and Maven and JDK. Two test runs at once wait for one another. An environment that nothing
+has used for UNUSED_SECONDS is removed when another of its name is made.
+`python -m tests.kit.environments [NAME...]` makes them beforehand.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,11 +25,16 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".venv-clients"
+from pipeline import jars
+
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 PACKAGES = Path(__file__).resolve().parent / "packages"
 INSTALL_TIMEOUT_SECONDS = 900
+UNUSED_SECONDS = 30 * 24 * 3600
+STAMP = "complete"
+"""An empty file of a whole environment; its time is that of the last use."""
+DIGITS = 12
+"""Of the digest in a folder's name."""
 COMMANDS = {"node": ("node", "npm"), "go": ("go",), "java": ("java", "javac", "mvn")}
 """What the packages of each language need on the machine."""
 
@@ -125,21 +133,30 @@ def _runtime(command: str) -> str:
 
 
 def _prepared(name: str, version: str, files: list[Path], make: Callable[[Path], None]) -> Path:
-    """Return an environment's folder, made anew if its files or its version changed."""
+    """Return the environment's folder for these files and this version, made first if need be."""
     digest = hashlib.sha256(version.encode())
     for file in files:
         digest.update(b"\0" + file.read_bytes())
-    wanted = digest.hexdigest()
-    place = FOLDER / name
-    stamp = place / "requirements.sha256"
-    if _read(stamp) == wanted:
-        return place
-    with _lock(name):
-        if _read(stamp) != wanted:
-            shutil.rmtree(place, ignore_errors=True)
-            make(place)
-            stamp.write_text(wanted)
+    folder = jars.cache_folder(os.environ) / "clients"
+    place = folder / f"{name}-{digest.hexdigest()[:DIGITS]}"
+    stamp = place / STAMP
+    if not stamp.exists():
+        with _lock(folder, name):
+            if not stamp.exists():
+                _remove_unused(folder, name)
+                shutil.rmtree(place, ignore_errors=True)
+                make(place)
+                stamp.touch()
+    os.utime(stamp)
     return place
+
+
+def _remove_unused(folder: Path, name: str) -> None:
+    """Remove the environments of a name that no test has used for long."""
+    for place in folder.glob(f"{name}-{'[0-9a-f]' * DIGITS}"):
+        used = place / STAMP if (place / STAMP).exists() else place
+        if used.stat().st_mtime < time.time() - UNUSED_SECONDS:
+            shutil.rmtree(place)
 
 
 def _install(command: list[str], described: Path, folder: Path) -> None:
@@ -155,17 +172,10 @@ def _install(command: list[str], described: Path, folder: Path) -> None:
         raise AssertionError(f"{described.name} cannot be installed:\n{done.stderr[-4000:]}")
 
 
-def _read(stamp: Path) -> str | None:
-    try:
-        return stamp.read_text()
-    except FileNotFoundError:
-        return None
-
-
 @contextmanager
-def _lock(name: str) -> Iterator[None]:
-    FOLDER.mkdir(exist_ok=True)
-    with (FOLDER / f".{name}.lock").open("w") as file:
+def _lock(folder: Path, name: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
