@@ -22,7 +22,11 @@ from tests.kit import server as server_kit
 TESTS = server_kit.ROOT / "tests"
 CAMPAIGN = "tests/campaign/test_stalls.py"
 SPARK_MARK = "mark.spark"
-SESSION_USERS = re.compile(r"\b(?:lake: Lake|spark: |engines: )")
+SESSION_SUFFIX = " with a session of Spark"
+TEST = re.compile(r"^def (test_\w+)\((.*?)\) -> None:$", re.MULTILINE | re.DOTALL)
+SESSION_USERS = re.compile(
+    r"\b(?:lake: Lake|either: Lake|spark: |engines: |writing: |session: Any)"
+)
 """What the arguments of a test that shares the session of Spark look like."""
 
 ODD_FOLDER = "my data [1] *?%20'ü"
@@ -128,36 +132,57 @@ def files_with_spark() -> frozenset[Path]:
     return frozenset(path for path in TESTS.rglob("test_*.py") if SPARK_MARK in path.read_text())
 
 
-def files_with_session() -> frozenset[Path]:
-    """Return those of them whose tests share one session; the others start Spark themselves."""
-    return frozenset(path for path in files_with_spark() if SESSION_USERS.search(path.read_text()))
+def session_users() -> dict[str, frozenset[str]]:
+    """Return the names of the tests that share one session, by their file's path.
+
+    The other tests of Spark start it themselves.
+    """
+    return {
+        path.relative_to(server_kit.ROOT).as_posix(): frozenset(
+            name
+            for name, arguments in TEST.findall(path.read_text())
+            if SESSION_USERS.search(arguments)
+        )
+        for path in files_with_spark()
+    }
 
 
 class Workers(LoadFileScheduling):
-    """A worker takes a file at a time, and of the campaign a row.
+    """A worker takes a file at a time, of the campaign a row, and of a file with Spark a half.
 
-    Files with Spark come first. One worker takes all that share a session of Spark: a session costs
-    its start, and each sort of job costs most the first time. The others take such a file only when
-    no other is left.
+    The halves are the tests that share a session of Spark, and the others. The first worker takes
+    all that share it, as its first work: a session costs its start, and each sort of job costs most
+    the first time. The others end when nothing else is left.
     """
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        self._session = {
-            path.relative_to(server_kit.ROOT).as_posix() for path in files_with_session()
-        }
+        self._session_users = session_users()
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return nodeid if path == CAMPAIGN else path
+        path, _, test = nodeid.partition("::")
+        if path == CAMPAIGN:
+            return nodeid
+        shares = test.partition("[")[0] in self._session_users.get(path, ())
+        return f"{path}{SESSION_SUFFIX}" if shares else path
 
     def _assign_work_unit(self, node: Any) -> None:
-        with_session = self.nodes.index(node) == 0
-        wanted = (each for each in self.workqueue if (each in self._session) == with_session)
+        with_session = node is self.nodes[0]
+        wanted = (unit for unit in self.workqueue if _shares(unit) == with_session)
         first = next(wanted, None)
         if first is not None:
             self.workqueue.move_to_end(first, last=False)
         super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if node is self.nodes[0] or not all(map(_shares, self.workqueue)):
+            super()._reschedule(node)
+        elif not node.shutting_down:
+            node.shutdown()  # it ends what it has
+
+
+def _shares(unit: str) -> bool:
+    return unit.endswith(SESSION_SUFFIX)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Workers | None:
