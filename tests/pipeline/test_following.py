@@ -17,12 +17,14 @@ import pytest
 
 from pipeline import __main__ as command
 from pipeline import following, interrupts
+from tests.kit import examples
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Raw, Small
 from tests.pipeline.test_arrow import parquet
 
 WAIT_SECONDS = 120
+ASK_SECONDS = 1
 
 
 class Follower:
@@ -50,11 +52,20 @@ class Follower:
         return self.log.read_text()
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition that comes true by what the follower does.
+
+        It is asked after each line of the follower, and once a second: most of them read a table.
+        """
         deadline = time.monotonic() + WAIT_SECONDS
-        while not condition():
+        while True:
+            size_bytes = self.log.stat().st_size
+            if condition():
+                return
             assert time.monotonic() < deadline, self.said
             assert self.process.poll() is None or condition(), self.said
-            time.sleep(0.05)
+            ask_at = time.monotonic() + ASK_SECONDS
+            while self.log.stat().st_size == size_bytes and time.monotonic() < ask_at:
+                time.sleep(0.05)
 
     def wait_until_said(self, text: str) -> None:
         self.wait_for(lambda: text in self.said)
@@ -90,7 +101,9 @@ def place(raw: Raw, table: str) -> tuple[str, ...]:
     return ("--from", raw.uri("in/"), "--to", f"lake.{table}", "--engine", "arrow")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_files_that_arrive_are_loaded_until_a_signal_ends_the_job(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -129,7 +142,7 @@ def _commits(method: str, path: str) -> bool:
     return method == "POST" and path.endswith("/tables/t")
 
 
-@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("side", examples.short(["before", "after"], "after"))
 def test_a_follower_killed_at_its_commit_loads_each_row_once_when_started_again(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, side: str
 ) -> None:
@@ -270,7 +283,7 @@ def test_a_follower_waits_for_a_server_that_does_not_answer(
         assert job.end()["sources"] == 2
 
 
-@pytest.mark.parametrize("change", ["dropped", "replaced"])
+@pytest.mark.parametrize("change", examples.short(["dropped", "replaced"], "replaced"))
 def test_a_follower_loads_again_what_the_record_of_loads_no_longer_has(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, change: str
 ) -> None:
@@ -372,7 +385,9 @@ def test_wrong_arguments_end_a_follower_in_its_first_round(
     assert small.state("follow_wrong.t") is None
 
 
-@pytest.mark.parametrize("name", ["an empty file", "another format", "a broken line"])
+@pytest.mark.parametrize(
+    "name", examples.short(["an empty file", "another format", "a broken line"], "a broken line")
+)
 def test_a_first_round_with_a_file_that_cannot_be_loaded_waits_for_others(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, name: str
 ) -> None:

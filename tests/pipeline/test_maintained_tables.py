@@ -246,11 +246,14 @@ WRITERS: dict[str, Callable[[Writing], dict[int, str]]] = {
 }
 LONG_RUNS = {
     "spark, format 1",
+    "spark, format 2, position deletes",
     "spark, format 2, partitioned",
+    "spark, format 3, deletion vectors",
     "spark, format 3, partitioned",
     "spark, format 2, three specs",
     "duckdb, format 2",
     "pyiceberg, format 1",
+    "pyiceberg, format 2",
 }
 """Writers whose sorts of files and deletes other writers have too: by `make test-long` alone."""
 WITH_EQUALITY_DELETES = {

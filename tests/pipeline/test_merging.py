@@ -32,6 +32,14 @@ def either(request: pytest.FixtureRequest) -> Lake | Small:
     return chosen
 
 
+spark_in_test_long = pytest.mark.parametrize(
+    "either",
+    [pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.long)), "arrow"],
+    indirect=True,
+)
+"""For what a case of `test_arrow.py` compares, which both engines merge."""
+
+
 def table_name(either: Lake | Small, name: str) -> str:
     """Return a table's name of the engine's own."""
     return f"{'merge' if isinstance(either, Lake) else 'merge_small'}.{name}"
@@ -122,6 +130,7 @@ def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_wr
     assert sum(step.seconds for step in done.steps) >= 0.9 * clock[0]
 
 
+@spark_in_test_long
 def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(either: Lake | Small, raw: Raw) -> None:
     table = table_name(either, "newest")
     raw.put(
@@ -181,6 +190,7 @@ def test_a_merge_that_is_not_certain_is_refused(
     assert either.state(table) == before
 
 
+@spark_in_test_long
 def test_equal_rows_of_a_key_are_one(either: Lake | Small, raw: Raw) -> None:
     table = table_name(either, "equal")
     raw.put("in/1.csv", "id,v\n1,a\n1,a\n")

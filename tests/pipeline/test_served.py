@@ -95,7 +95,7 @@ def until(condition: Callable[[], Any], *, seconds: float = waits.WAIT_SECONDS) 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
