@@ -77,7 +77,7 @@ check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(PROVISION) server test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy & types=$$!; \
+	@$(BIN)/python -m tests.typecheck & types=$$!; \
 		$(BIN)/lint-imports --no-cache && $(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py; \
 		code=$$?; wait $$types && exit $$code
 	@$(BIN)/python -m tests.longest
