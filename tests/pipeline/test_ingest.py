@@ -477,7 +477,7 @@ def rolled_back(lake: Lake, table: str) -> None:
         changed_by_sql,
         pytest.param(deleted_by_sql, marks=pytest.mark.long),
         pytest.param(rolled_back, marks=pytest.mark.long),
-        None,
+        pytest.param(None, marks=pytest.mark.long),
     ],
 )
 def test_ingest_by_replace_makes_a_table_equal_its_sources_whatever_was_done_to_it(
@@ -620,7 +620,7 @@ def test_a_failed_load_into_a_live_table_changes_nothing(
     assert lake.state(live) == before
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
+@pytest.mark.parametrize("mode", examples.short(["append", "replace"], "replace"))
 def test_a_source_written_anew_while_it_is_read_is_not_loaded(
     lake: Lake, raw: Raw, mode: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from pyiceberg import schema, types
 
 from pipeline import errors, expiry, maintenance, previews, progress, settings, sources
-from tests.kit import waits
+from tests.kit import examples, waits
 from tests.pipeline import handwritten
 from tests.pipeline.lake import Lake, Raw, Watched
 
@@ -147,7 +147,9 @@ def stored_order(lake: Lake, name: str) -> list[tuple[int, int]]:
     ("strategy", "order", "expected"),
     [
         ("auto", "a, b desc", sorted(ALL, key=lambda each: (each[0], -each[1]))),
-        ("sort", "b, a", sorted(ALL, key=lambda each: (each[1], each[0]))),
+        pytest.param(
+            "sort", "b, a", sorted(ALL, key=lambda each: (each[1], each[0])), marks=pytest.mark.long
+        ),
         # Along the curve the bits of a and b take turns, the highest first.
         ("z-order", "a, b", sorted(ALL, key=lambda each: interleaved(*each))),
     ],
@@ -180,7 +182,7 @@ def test_binpack_leaves_rows_in_the_order_of_their_files_and_auto_is_binpack_wit
     assert sorted(stored_order(lake, "t_unordered")) == sorted(ALL)
 
 
-@pytest.mark.parametrize("strategy", ["sort", "z-order"])
+@pytest.mark.parametrize("strategy", examples.short(["sort", "z-order"], "z-order"))
 def test_sorting_a_table_without_a_sort_order_is_refused_and_changes_nothing(
     lake: Lake, strategy: maintenance.Strategy
 ) -> None:

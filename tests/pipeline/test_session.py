@@ -157,7 +157,9 @@ def test_spark_leaves_no_folder_in_one_that_the_user_names(
     ("master", "reason"),
     [
         ("local[nonsense]", "Could not parse Master URL: 'local[nonsense]'"),
-        ("yarn", "HADOOP_CONF_DIR or YARN_CONF_DIR must be set"),
+        pytest.param(
+            "yarn", "HADOOP_CONF_DIR or YARN_CONF_DIR must be set", marks=pytest.mark.long
+        ),
     ],
 )
 def test_an_invalid_spark_master_fails_with_one_sentence(
