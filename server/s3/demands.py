@@ -8,8 +8,8 @@ has its keys in the body: its handler demands each with `key` after it has read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from storage import buckets, objects
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
+DemandOfVersion: TypeAlias = Callable[[guard.Guard, str, str, str | None], model.Demand]
+"""Returns a demand on an object, or on the version that a request names."""
 
 
 def in_request(demanding: calls.Demanding) -> calls.Demanding:
@@ -505,6 +507,28 @@ def tag_reading(
     if version_id is None:
         return key(rulings, bucket, name, "s3:GetObjectTagging", "read")
     return version(rulings, bucket, name, version_id, "s3:GetObjectVersionTagging", "read")
+
+
+def retention_reading(
+    rulings: guard.Guard, bucket: str, name: str, version_id: str | None
+) -> model.Demand:
+    """Return the demand for reading the retention of an object, or of one of its versions."""
+    return _lock_reading(rulings, bucket, name, version_id, "s3:GetObjectRetention")
+
+
+def legal_hold_reading(
+    rulings: guard.Guard, bucket: str, name: str, version_id: str | None
+) -> model.Demand:
+    """Return the demand for reading the legal hold of an object, or of one of its versions."""
+    return _lock_reading(rulings, bucket, name, version_id, "s3:GetObjectLegalHold")
+
+
+def _lock_reading(
+    rulings: guard.Guard, bucket: str, name: str, version_id: str | None, action: str
+) -> model.Demand:
+    if version_id is None:
+        return key(rulings, bucket, name, action, "read")
+    return version(rulings, bucket, name, version_id, action, "read")
 
 
 def bypass(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:

@@ -36,6 +36,7 @@ from storage import (
     conditions,
     expiry,
     lifecycle,
+    locks,
     model,
     objects,
     uploads,
@@ -411,10 +412,11 @@ def headers_of_read(
     reading: batch.Reading | None = None,
 ) -> asgi.ResponseHeaders:
     """Return the headers of GET and HEAD that depend on the bucket or on the caller: encryption,
-    version, expiration, and the number of tags for a caller that may read them.
+    version and expiration; and the number of tags, the retention and the legal hold, each for a
+    caller that may read it.
 
     version_id: the version that the request names; only the newest one expires. Source: Amazon S3
-    API, GetObject, x-amz-tagging-count.
+    API, GetObject and HeadObject, x-amz-tagging-count and x-amz-object-lock-*.
     """
     bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None:
@@ -424,12 +426,21 @@ def headers_of_read(
         headers = (*headers, ("x-amz-version-id", info.version_id))
     if version_id is None and lifecycle.SETTING in bucket.settings:
         headers = (*headers, *_expiration(services, bucket, info, reading))
-    tags = info.attributes.tags
-    if tags:
-        demand = demands.tag_reading(call.context, info.bucket, info.key, version_id)
+    if not (info.attributes.tags or bucket.object_lock):
+        return headers
+
+    def may(demanding: demands.DemandOfVersion) -> bool:
+        demand = demanding(call.context, info.bucket, info.key, version_id)
         demand = demands.with_request_keys(services, call, demand)
-        if services.authoriser.permits(call.principal, demand):
-            headers = (*headers, ("x-amz-tagging-count", str(len(tags))))
+        return services.authoriser.permits(call.principal, demand)
+
+    tags, stored = info.attributes.tags, info.attributes.headers
+    if tags and may(demands.tag_reading):
+        headers = (*headers, ("x-amz-tagging-count", str(len(tags))))
+    if locks.MODE in stored and may(demands.retention_reading):
+        headers = (*headers, *[(name, stored[name]) for name in (locks.MODE, locks.RETAIN_UNTIL)])
+    if locks.LEGAL_HOLD in stored and may(demands.legal_hold_reading):
+        headers = (*headers, (locks.LEGAL_HOLD, stored[locks.LEGAL_HOLD]))
     return headers
 
 

@@ -130,7 +130,7 @@ def object_headers(
         stored = {**stored, **overrides}
     if "content-type" not in stored:
         headers.append(("content-type", DEFAULT_CONTENT_TYPE))
-    headers.extend(stored.items())
+    headers.extend([row for row in stored.items() if row[0] not in locks.HEADERS])
     for name, value in attributes.user_metadata.items():
         headers.append((f"x-amz-meta-{name}", value))
     if attributes.storage_class != "STANDARD":

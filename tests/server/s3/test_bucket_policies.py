@@ -415,6 +415,31 @@ def test_the_number_of_tags_is_for_callers_that_may_read_them(
     assert owner.get_object(**newest, Range="bytes=0-0")["TagCount"] == 2
 
 
+def test_the_lock_of_an_object_is_for_callers_that_may_read_it(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    name = f"{bucket}-locked"
+    until = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
+    owner.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    lock: dict[str, Any] = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+    hold = {"ObjectLockLegalHoldStatus": "ON"}
+    version = owner.put_object(Bucket=name, Key="k", Body=b"1", **lock, **hold)["VersionId"]
+    reading = ["s3:GetObject", "s3:GetObjectVersion"]
+    stranger = client_of(place, STRANGER)
+    for actions, shown in (
+        (reading, {}),
+        ([*reading, "s3:GetObjectRetention"], lock),
+        ([*reading, "s3:GetObjectLegalHold"], hold),
+    ):
+        owner.put_bucket_policy(Bucket=name, Policy=policy(name, Action=actions))
+        for read in (stranger.get_object, stranger.head_object):
+            for more in ({}, {"VersionId": version}, {"Range": "bytes=0-0"}):
+                answer = read(Bucket=name, Key="k", **more)
+                assert {each: answer[each] for each in {**lock, **hold} if each in answer} == shown
+    answer = owner.get_object(Bucket=name, Key="k", ResponseContentType="a/b")
+    assert {each: answer[each] for each in {**lock, **hold}} == {**lock, **hold}
+
+
 def test_a_document_of_a_lock_is_judged_by_the_lock_in_it(owner: Any, bucket: str) -> None:
     name = f"{bucket}-locked"
     owner.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
