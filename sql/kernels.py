@@ -232,7 +232,7 @@ def _rounded(match: re.Match[str]) -> Kernel:
 
     def number(value: decimal.Decimal, digits: int) -> decimal.Decimal:
         rounded = exact(value, digits)
-        if abs(rounded) >= beyond:
+        if rounded.copy_abs() >= beyond:
             raise coded("100039", str(value))
         return rounded.quantize(decimal.Decimal(1).scaleb(-scale), context=DIGITS)
 

@@ -332,7 +332,7 @@ def _decimal(model: FormatModel, number: decimal.Decimal) -> _Digits:
     if model.has("exponent"):
         number, exponent = _normalised(model, number)
     rounded = number.quantize(decimal.Decimal(1).scaleb(-len(fraction)), context=DIGITS)
-    text = f"{abs(rounded):f}"
+    text = f"{rounded.copy_abs():f}"
     before, _, after = text.partition(".")
     before = before.lstrip("0")
     if len(before) > len(whole):
@@ -363,7 +363,7 @@ def _normalised(model: FormatModel, number: decimal.Decimal) -> tuple[decimal.De
     power = number.adjusted() - places + 1 if number else 0
     unit = decimal.Decimal(1).scaleb(-digits)
     mantissa = number.scaleb(-power, context=DIGITS)
-    if abs(mantissa.quantize(unit, context=DIGITS)) >= decimal.Decimal(10) ** places:
+    if mantissa.quantize(unit, context=DIGITS).copy_abs() >= decimal.Decimal(10) ** places:
         power += 1
         mantissa = number.scaleb(-power, context=DIGITS)
     spelled = next(each.text for each in model.elements if each.name == "exponent")
@@ -418,7 +418,7 @@ def _printed_minimal(model: FormatModel, number: decimal.Decimal, *, is_real: bo
     cells = []
     for index, element in enumerate(model.elements):
         if index == place:
-            digits = _minimal(element, abs(number), is_real=is_real)
+            digits = _minimal(element, number.copy_abs(), is_real=is_real)
             if number == 0 and model.has("blank"):
                 digits = " " if element.fills else ""
             cells.append(floating(model, is_negative=is_negative).lstrip(" ") + digits)

@@ -126,7 +126,7 @@ def _valued(value: Any) -> tuple[Any, exp.Identifier]:
         case bool():
             return exp.Boolean(this=value), _quoted(str(value).upper())
         case int() | decimal.Decimal():
-            number = exp.Literal.number(f"{abs(value):f}")
+            number = exp.Literal.number(f"{decimal.Decimal(value).copy_abs():f}")
             return exp.Neg(this=number) if value < 0 else number, _quoted(f"{value:f}")
         case datetime.date():
             text = exp.Literal.string(value.isoformat())

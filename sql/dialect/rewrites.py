@@ -1161,7 +1161,8 @@ def negate(operand: Expr) -> Expr:
     if isinstance(operand.literal, int) and not isinstance(operand.literal, bool):
         return exprs.integer(-operand.literal)
     if isinstance(operand.literal, decimal.Decimal):
-        return exprs.number(-operand.literal)
+        # Python's own minus keeps 28 digits.
+        return exprs.number(kernelforms.DIGITS.minus(operand.literal))
     if isinstance(operand.literal, float):
         return exprs.real(-operand.literal)
     if operand.type.name == "real":
