@@ -156,7 +156,7 @@ class Result:
     is_secret: bool = False
 
 
-Status = Literal["QUEUED", "RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING", "ABORTED"]
+Status = Literal["QUEUED", "RUNNING", "SUCCESS", "FAILED_WITH_ERROR", "ABORTING"]
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -195,11 +195,14 @@ class SubmittedQuery:
 
     @property
     def status(self) -> Status:
-        """The status, which says RUNNING of a statement that waits."""
+        """The status, which says RUNNING of a statement that waits.
+
+        A statement that was cancelled has failed, as Snowflake's drivers expect.
+        """
         if self.result is not None:
             return "SUCCESS"
         if self.error is not None:
-            return "ABORTED" if self.error.sqlstate == "57014" else "FAILED_WITH_ERROR"
+            return "FAILED_WITH_ERROR"
         return "ABORTING" if self.is_cancelled else "RUNNING"
 
 
@@ -649,7 +652,7 @@ class Queries:
             database=None if query.database is None else names.shown_database(query.database),
             schema=None if query.schema is None else names.shown(query.schema),
             tag=query.tag,
-            status="FAILED_WITH_ERROR" if error is not None else status,
+            status=status,
             started_at_ms=query.started_at_ms,
             ended_at_ms=query.ended_at_ms,
             error_code=None if error is None else error.code,

@@ -134,7 +134,7 @@ def test_a_result_stream_is_closed_when_it_fails_or_is_cancelled(tmp_path: Path)
         await asyncio.wait_for(reached.wait(), WAIT_SECONDS)
         assert parts.queries.cancel(endless)
         await parts.queries.wait(endless, WAIT_SECONDS)
-        assert endless.status == "ABORTED"
+        assert endless.status == "FAILED_WITH_ERROR"
         assert closed == ["select fault", "select endless"]
         assert not parts.queries.cancel(endless)
 
@@ -348,7 +348,7 @@ def test_a_statement_aborted_before_its_first_step_is_answered_all_the_same(
         query = submit(parts, session, "select 1")
         assert parts.queries.cancel(query)
         assert await parts.queries.wait(query, WAIT_SECONDS)
-        assert query.status == "ABORTED"
+        assert query.status == "FAILED_WITH_ERROR"
         assert parts.statements.calls == []
         assert (session.running, parts.queries.running) == (0, 0)
 
@@ -365,7 +365,7 @@ def test_stopping_ends_everything_that_runs(tmp_path: Path) -> None:
         submitted = [submit(parts, session, "select endless") for _ in range(3)]
         await asyncio.sleep(0)
         await parts.queries.stop()
-        assert {query.status for query in submitted} == {"ABORTED"}
+        assert {query.status for query in submitted} == {"FAILED_WITH_ERROR"}
         assert parts.queries.running == 0
 
     lived(tmp_path, story)
