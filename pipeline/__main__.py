@@ -26,7 +26,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from pipeline import (
     connect,
@@ -335,7 +335,7 @@ def _check_rejectable(load: jobs.Load, master: str) -> None:
 
 def _loaded_sentence(load: jobs.Load, done: jobs.Loaded) -> str:
     if done.snapshot_id is None:
-        return f"loaded nothing: {progress.counted(done.skipped, load.noun)} loaded before"
+        return f"loaded nothing ({progress.counted(done.skipped, load.noun)} loaded before)"
     columns = f", new columns {', '.join(done.columns_added)}" if done.columns_added else ""
     if done.merged is not None:
         columns += (
@@ -583,7 +583,8 @@ def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any
             continue
         target, mode = pipeline.load.table.full, pipeline.load.mode
         when = f", {pipeline.schedule}" if pipeline.schedule else ""
-        say(f"{name}: {mode} into {target}{when}. {pipeline.description}".rstrip())
+        description = f": {pipeline.description}" if pipeline.description else ""
+        say(f"{name}: {mode} into {target}{when}{description}")
         listed.append(
             {"name": name, "target": target, "mode": mode, "schedule": pipeline.schedule or None}
         )
@@ -904,17 +905,22 @@ LOCAL_JOBS = {"list": _list}
 """The jobs that need no running server."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, without the list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"pipeline: {message}; `{self.prog} --help` says what there is\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m pipeline", description="Spark jobs on a running Boathouse."
-    )
-    common = argparse.ArgumentParser(add_help=False)
+    parser = _Parser(prog="python -m pipeline", description="Spark jobs on a running Boathouse.")
+    common = _Parser(add_help=False)
     common.add_argument("--data", default=os.environ.get("BOATHOUSE_DATA", "./boathouse-data"),
                         help="data folder of the server (default: %(default)s)")  # fmt: skip
     common.add_argument("--url", help="the server's URL, when it runs elsewhere")
     common.add_argument("--region", help="the server's region")
     common.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    spark = argparse.ArgumentParser(add_help=False)
+    spark = _Parser(add_help=False)
     spark.add_argument(
         "--master",
         default="local[*]",
@@ -1067,7 +1073,7 @@ def _parser() -> argparse.ArgumentParser:
     job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
     job.add_argument("--warehouse", default="lake")
 
-    folder = argparse.ArgumentParser(add_help=False)
+    folder = _Parser(add_help=False)
     folder.add_argument("--pipelines", default="pipelines", metavar="FOLDER",
                         help="the folder of NAME.toml (default: %(default)s)")  # fmt: skip
     job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")

@@ -11,7 +11,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -108,27 +108,30 @@ class TargetTable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectPrefix:
-    """A prefix of a bucket. pattern: a regular expression for whole keys; None takes every key."""
+    """A prefix of a bucket. pattern: a regular expression for whole keys; None takes every key.
+    wildcards: the text that has the pattern's wildcards."""
 
     bucket: str
     prefix: str
     pattern: str | None = None
+    wildcards: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}"
+        return self.wildcards or f"s3://{self.bucket}/{self.prefix}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalPath:
-    """A file or folder of this machine. pattern: as for ObjectPrefix, of whole paths. folders: of
-    the folders that may hold such files; None takes every folder."""
+    """A file or folder of this machine. pattern, wildcards: as for ObjectPrefix, of whole paths.
+    folders: of the folders that may hold such files; None takes every folder."""
 
     path: str
     pattern: str | None = None
     folders: str | None = None
+    wildcards: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return self.path
+        return self.wildcards or self.path
 
 
 Place: TypeAlias = ObjectPrefix | LocalPath
@@ -248,6 +251,7 @@ def parse_place(text: str) -> Place:
             path=_before_wildcards(path),
             pattern=_pattern(path),
             folders=_pattern_of_folders(path),
+            wildcards=text if _pattern(path) else None,
         )
     if text.startswith(KAFKA_BEGINNING):
         raise errors.BadArgument(f"{text!r} must be the only source of its load")
@@ -264,7 +268,10 @@ def parse_place(text: str) -> Place:
         )
     key = text.split(parts.netloc, 1)[1].removeprefix("/")
     return ObjectPrefix(
-        bucket=parts.netloc, prefix=_before_wildcards(key, folder=False), pattern=_pattern(key)
+        bucket=parts.netloc,
+        prefix=_before_wildcards(key, folder=False),
+        pattern=_pattern(key),
+        wildcards=text if _pattern(key) else None,
     )
 
 

@@ -50,7 +50,11 @@ def test_wrong_flags_end_with_2_and_name_themselves(
     with pytest.raises(SystemExit) as caught:
         command.main(list(arguments), interrupts.Interrupts())
     assert caught.value.code == 2
-    assert said in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pipeline: ")
+    assert said in line
+    of_job = f" {arguments[0]}" if arguments not in ((), ("orphan",)) else ""
+    assert line.endswith(f"; `python -m pipeline{of_job} --help` says what there is")
 
 
 @pytest.mark.parametrize(
@@ -219,11 +223,12 @@ def test_wrong_values_end_with_2_and_one_sentence(
 def test_ingest_of_an_empty_place_ends_with_2(
     server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("ingest", "--from", raw.uri("in/"), "--to", "lake.pipeline_none.t")
-    assert run(capsys, *arguments, "--data", str(server.data)) == (
-        2,
-        [f"pipeline: ingest failed: no objects at s3://{raw.bucket}/in/"],
-    )
+    for place in (raw.uri("in/"), raw.uri("in/2026-*/a**.csv"), "./tests/pipeline/*.orc"):
+        arguments = ("ingest", "--from", place, "--to", "lake.pipeline_none.t")
+        assert run(capsys, *arguments, "--data", str(server.data)) == (
+            2,
+            [f"pipeline: ingest failed: no objects at {place}"],
+        )
 
 
 def test_a_dry_run_shows_schema_partitions_size_and_rows_and_writes_nothing(
@@ -438,12 +443,13 @@ LEAST = 'target = "lake.a.b"\n[source]\nfrom = ["./files/"]\n'
 def test_list_names_a_broken_pipeline_and_shows_the_others(
     server: server_kit.Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    for name, text in (("a", LEAST), ("b", "target ="), ("c d", LEAST), ("e", LEAST)):
+    described = f'description = "All of it."\n{LEAST}'
+    for name, text in (("a", described), ("b", "target ="), ("c d", LEAST), ("e", LEAST)):
         (tmp_path / f"{name}.toml").write_text(text)
     code, said = run(capsys, "list", "--pipelines", str(tmp_path), "--data", str(server.data))
     assert code == 0
     assert (said[0], said[3]) == (
-        "pipeline: a: append into lake.a.b.", "pipeline: e: append into lake.a.b."
+        "pipeline: a: append into lake.a.b: All of it.", "pipeline: e: append into lake.a.b"
     )  # fmt: skip
     assert said[1].startswith("pipeline: b: cannot be run: b.toml: Invalid value")
     assert said[2].startswith("pipeline: c d: cannot be run: 'c d' is not a pipeline's name")
