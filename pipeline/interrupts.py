@@ -1,7 +1,8 @@
 """engine: Ctrl-C and SIGTERM end a process at once, or before its next step; a cancel ends one job.
 
 Python discards an exception that is raised inside a finaliser, so a KeyboardInterrupt can be lost.
-The signal is therefore remembered, and the next step that the job announces raises again.
+The signal is therefore sent again a moment later, also to a job that waits. Code of others can
+discard it too, so it is remembered, and the next step that the job announces raises again.
 
 A shell does several jobs. When one of them is cancelled, a signal of its own ends that job alone; a
 job that has ended by then is left as it is.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -19,6 +21,8 @@ from pipeline import progress
 
 CANCEL = signal.SIGUSR1
 """The signal by which a thread cancels the job of the main thread."""
+AGAIN_SECONDS = 0.05
+"""How long after an interruption was lost in a finaliser it comes again."""
 
 
 class JobCancelled(KeyboardInterrupt):
@@ -39,6 +43,19 @@ class Interrupts:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.interrupt)
         signal.signal(CANCEL, self.cancel)
+        report = sys.unraisablehook
+
+        def notice(lost: sys.UnraisableHookArgs) -> None:
+            if not isinstance(lost.exc_value, KeyboardInterrupt):
+                report(lost)
+                return
+            number = CANCEL if isinstance(lost.exc_value, JobCancelled) else signal.SIGTERM
+            again = threading.Timer(AGAIN_SECONDS, _send, (number,))
+            again.daemon = True
+            with contextlib.suppress(RuntimeError):  # the interpreter ends and starts no thread
+                again.start()
+
+        sys.unraisablehook = notice
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Remember the signal and raise KeyboardInterrupt."""
@@ -75,6 +92,11 @@ class Interrupts:
 
 def cancel_one_job() -> None:
     """Cancel the job that the main thread does. Called from another thread."""
+    _send(CANCEL)
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, which ends its wait."""
     main = threading.main_thread().ident
     assert main is not None, "the main thread has started"
-    signal.pthread_kill(main, CANCEL)
+    signal.pthread_kill(main, number)

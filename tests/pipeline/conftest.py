@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from pipeline import progress, servers, session, settings, sources
+from pipeline import interrupts, progress, servers, session, settings, sources
 from tests.kit import kafka_broker
 from tests.kit import server as server_kit
 from tests.pipeline.lake import Lake, Raw, Small, Watched
@@ -39,6 +41,19 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerE
     running = server_kit.start(folder / "data", "--config", str(folder / "mini.toml"))
     yield servers.find(url=None, data=str(running.data), environment={}, region=None)
     assert running.stop() == 0
+
+
+@pytest.fixture
+def interruption(monkeypatch: pytest.MonkeyPatch) -> Iterator[interrupts.Interrupts]:
+    """The handler of signals, as a job's process has it."""
+    numbers = (signal.SIGINT, signal.SIGTERM, interrupts.CANCEL)
+    before = [signal.getsignal(number) for number in numbers]
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    handler = interrupts.Interrupts()
+    handler.install()
+    yield handler
+    for number, one in zip(numbers, before, strict=True):
+        signal.signal(number, one)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import pytest
 from pipeline import __main__ as command
 from pipeline import errors, interrupts, progress
 from tests.kit import server as server_kit
+from tests.kit import waits
 from tests.pipeline.lake import Raw
 
 INGEST = ("ingest", "--from", "s3://raw/in/", "--to", "lake.ns.t")
@@ -435,6 +438,25 @@ def test_an_interrupt_that_a_library_swallowed_ends_the_job_before_its_next_step
     assert capsys.readouterr().err.splitlines() == [
         "pipeline: ingest was interrupted; run the same command again to finish it"
     ]
+
+
+@pytest.mark.parametrize("is_cancel", [False, True])
+def test_a_signal_that_comes_in_a_finaliser_ends_a_job_that_waits(
+    capsys: pytest.CaptureFixture[str], interruption: interrupts.Interrupts, is_cancel: bool
+) -> None:
+    class Finalised:
+        def __del__(self) -> None:
+            signal.raise_signal(interrupts.CANCEL if is_cancel else signal.SIGINT)
+            time.monotonic()  # the handler has run before this ends
+
+    def wait() -> None:
+        Finalised()
+        threading.Event().wait(waits.WAIT_SECONDS)
+
+    with pytest.raises(KeyboardInterrupt) as caught, interruption.of_one_job():
+        wait()
+    assert isinstance(caught.value, interrupts.JobCancelled) == is_cancel
+    assert capsys.readouterr().err == ""
 
 
 LEAST = 'target = "lake.a.b"\n[source]\nfrom = ["./files/"]\n'

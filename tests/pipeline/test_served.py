@@ -406,7 +406,10 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
 
 
 def test_a_cancel_ends_one_job_of_a_shell_and_the_next_line_is_done(
-    served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    served: Served,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: interrupts.Interrupts,
 ) -> None:
     monkeypatch.setattr(leases, "PROLONG_SECONDS", 0.01)
     served.raw.put("typed/1.csv", "id\n1\n")
@@ -423,16 +426,8 @@ def test_a_cancel_ends_one_job_of_a_shell_and_the_next_line_is_done(
         raise AssertionError("the job goes on")
 
     monkeypatch.setattr(command.ingest, "run", run_or_wait)
-    signals = (signal.SIGINT, signal.SIGTERM, interrupts.CANCEL)
-    handlers = [signal.getsignal(number) for number in signals]
-    interruption = interrupts.Interrupts()
-    interruption.install()
-    try:
-        code = command.main(["shell", "--data", str(served.running.data)], interruption)
-        interrupts.cancel_one_job()  # one that comes late ends nothing
-    finally:
-        for number, handler in zip(signals, handlers, strict=True):
-            signal.signal(number, handler)
+    code = command.main(["shell", "--data", str(served.running.data)], interruption)
+    interrupts.cancel_one_job()  # one that comes late ends nothing
     said = capsys.readouterr().err
     assert code == 1, said
     assert "pipeline: the job was cancelled; the same line again does what it left\n" in said
