@@ -79,7 +79,7 @@ def is_volatile(part: code.Part) -> bool:
 
 
 def _has_volatile(part: code.Part) -> bool:
-    visited: set[int] = set()
+    visited: dict[int, Any] = {}  # kept: what is made while writing would give its id away
     stack: list[Any] = [part]
     while stack:
         item = stack.pop()
@@ -89,7 +89,7 @@ def _has_volatile(part: code.Part) -> bool:
             item = item.code
         if isinstance(item, str | code.Subquery) or id(item) in visited:
             continue
-        visited.add(id(item))
+        visited[id(item)] = item
         stack += PIECES[type(item)](item)
     return False
 
@@ -122,7 +122,7 @@ def length(expression: Expr) -> int:
 def subqueries_length(expression: Expr) -> int:
     """Return the length of the queries in an expression, each counted once."""
     total = 0
-    visited: set[int] = set()
+    visited: dict[int, Any] = {}  # kept: what is made while writing would give its id away
     stack: Pieces = [expression.code]
     while stack:
         item: Any = stack.pop()
@@ -130,7 +130,7 @@ def subqueries_length(expression: Expr) -> int:
             item = item.code
         if isinstance(item, str) or id(item) in visited:
             continue
-        visited.add(id(item))
+        visited[id(item)] = item
         if isinstance(item, code.Subquery):
             total += _query_length(item)
         else:
@@ -155,7 +155,7 @@ def _query_length(query: code.Subquery) -> int:
 def relations_of(part: code.Part) -> set[str]:
     """Return the relations whose columns an expression reads, but for those of queries in it."""
     aliases: set[str] = set()
-    visited: set[int] = set()
+    visited: dict[int, Any] = {}  # kept: what is made while writing would give its id away
     stack: list[code.Part | str] = [part]
     while stack:
         piece = stack.pop()
@@ -163,7 +163,7 @@ def relations_of(part: code.Part) -> set[str]:
             piece = piece.code
         if id(piece) in visited:
             continue
-        visited.add(id(piece))
+        visited[id(piece)] = piece
         if isinstance(piece, code.ColumnUse):
             aliases.add(piece.relation)
         elif not isinstance(piece, str | code.Subquery):

@@ -151,3 +151,13 @@ def test_a_volatile_common_table_expression_is_read_once(text: str) -> None:
 )
 def test_a_common_table_expression_has_the_same_rows_wherever_it_is_read(text: str) -> None:
     assert sql_text.answer(text).cell is True
+
+
+def test_the_relations_of_checked_operands_are_all_found() -> None:
+    def checked(alias: str) -> code.Part:
+        column = code.ColumnUse(relation=alias, name="a")
+        return code.Checked(operand=code.infix(column, "+", 1), low=0, high=9)
+
+    aliases = {f"t{number}" for number in range(200)}
+    parts = [code.infix(checked(alias), "=", checked(alias)) for alias in sorted(aliases)]
+    assert emit.relations_of(code.joined(parts, "AND")) == aliases
