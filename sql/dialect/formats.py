@@ -1,12 +1,14 @@
 """rule: Snowflake's date and time format models as the engine's (strftime-like) patterns.
 
 A model is read greedily, longest element first, case-insensitively. Other characters than letters
-stand for themselves, and so does text in double quotes. A letter that belongs to no element is
-refused, so that no format silently means something else.
+stand for themselves, and so do text in double quotes and words without an element in them. Other
+letters that belong to no element are refused, and so are words that other databases have as
+elements, so that no format silently means something else.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,18 +52,20 @@ class Inputs:
         return None if model == AUTO else model
 
 
+FRACTIONS = range(1, 10)
+"""Digits of a second that an element may name."""
+
 ELEMENTS = {
     "TZHTZM": "%z",
     "TZH:TZM": "%:z",
+    "TZH": "%:::z",
     "YYYY": "%Y",
     "MMMM": "%B",
     "HH24": "%H",
     "HH12": "%I",
     "MON": "%b",
     "FF0": "",
-    "FF3": "%3f",
-    "FF6": "%6f",
-    "FF9": "%9f",
+    **{f"FF{digits}": f"%{digits}f" for digits in FRACTIONS},
     "FF": "%9f",
     "YY": "%y",
     "MM": "%m",
@@ -72,14 +76,25 @@ ELEMENTS = {
     "MI": "%M",
     "SS": "%S",
 }
-PARSED = {**ELEMENTS, "FF": "%f", "FF0": "", "FF3": "%f", "FF6": "%f", "FF9": "%f", "TZH:TZM": "%z"}
+PARSED = {
+    **{element: pattern for element, pattern in ELEMENTS.items() if element != "TZH"},
+    "FF": "%f",
+    **{f"FF{digits}": "%f" for digits in FRACTIONS},
+    "TZH:TZM": "%z",
+}
 ZONE = "UTC"
 """Stands for itself, as in Snowflake: the name of a zone after a moment."""
-LONGEST_FIRST = sorted(ELEMENTS, key=len, reverse=True)
+WORD = re.compile("[A-Z]+[0-9]*")
+FOREIGN = re.compile(r"(?!T$)([A-Z])\1*|I?[WY]+|DAY|WEEK|QUARTER|YEAR|AD|BC|US|TZ[A-Z]?")
+"""Words that are elements of other databases' models."""
 
 
 def engine_pattern(model: str) -> str:
-    """Return the engine's pattern for model; raises SqlError 000002 for an unknown element."""
+    """Return the pattern for writing by model; raises SqlError 000002 for an unknown element.
+
+    It is the engine's, but for `%:::z`, the hours of an offset, and for numbers of digits of a
+    second from 1 to 9, of which the engine has 3, 6 and 9 (`sql.dialect.rewrites.moment_text`).
+    """
     return _pattern(model, ELEMENTS)
 
 
@@ -91,9 +106,14 @@ def strptime_pattern(model: str) -> str:
 def _pattern(model: str, elements: dict[str, str]) -> str:
     parts, index = [], 0
     upper = model.upper()
+    longest_first = sorted(elements, key=len, reverse=True)
     while index < len(model):
-        element = next((item for item in LONGEST_FIRST if upper.startswith(item, index)), None)
-        if element is not None:
+        element = next((item for item in longest_first if upper.startswith(item, index)), None)
+        word = _literal_word(upper, index, elements)
+        if word:
+            parts.append(model[index : index + len(word)])
+            index += len(word)
+        elif element is not None:
             parts.append(elements[element])
             index += len(element)
         elif model[index] == '"' and '"' in model[index + 1 :]:
@@ -103,9 +123,23 @@ def _pattern(model: str, elements: dict[str, str]) -> str:
         elif upper.startswith(ZONE, index):
             parts.append(model[index : index + len(ZONE)])
             index += len(ZONE)
-        elif model[index].isalpha() and model[index] not in "Tt":
+        elif model[index].isalpha() and upper[index] != "T" and not _is_utc(upper, index):
             raise errors.unsupported(f"format element '{model[index:]}'")
         else:
             parts.append("%%" if model[index] == "%" else model[index])
             index += 1
     return "".join(parts)
+
+
+def _literal_word(upper: str, index: int, elements: dict[str, str]) -> str:
+    """Return the word that begins at index if it stands for itself; "" if there is none."""
+    match = WORD.match(upper, index)
+    if match is None or (index and upper[index - 1].isalpha()) or FOREIGN.fullmatch(match[0]):
+        return ""
+    return "" if any(element in match[0] for element in elements) else match[0]
+
+
+def _is_utc(upper: str, index: int) -> bool:
+    """Whether the Z after a moment in UTC stands at index, which is its own text."""
+    is_last = not upper[index + 1 : index + 2].isalpha()
+    return upper[index] == "Z" and is_last and upper[:index][-1:] != "T"

@@ -857,7 +857,7 @@ def _to_text(call: FunctionCall) -> Expr:
         return _binary_text(call, value, str(model))
     if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
-        return builders.text_result(code.call("to_char", value, pattern), [value])
+        return builders.text_result(rewrites.moment_text(value, pattern), [value])
     if value.type.name in ("fixed", "real", "null"):
         return number_texts.printed(call, value, str(model))
     if not value.type.is_temporal:

@@ -88,6 +88,10 @@ class Boathouse(snowflake.Snowflake):
 
             return self._parse_csv(parse_one), None
 
+        def build_cast(self, strict: bool, **parts: Any) -> exp.Expr:
+            # Stock sqlglot makes TRY_CAST to BOOLEAN a call of a function.
+            return parser.Parser.build_cast(self, strict, **parts)
+
         def _parse_type(
             self, parse_interval: bool = True, fallback_to_identifier: bool = False
         ) -> exp.Expr | None:

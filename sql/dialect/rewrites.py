@@ -406,28 +406,36 @@ def _format(operand: Expr, target: sqltypes.SqlType, forms: formats.Forms) -> Ex
 
 
 def moment_text(moment: Expr, pattern: str) -> code.Code:
-    """Return a date or time written by one of the engine's patterns.
+    """Return a date or time written by a pattern (`sql.dialect.formats.engine_pattern`).
 
     The engine writes instants as nanoseconds, and fails before 1677 and after 2262. So the local
     time of an instant and its offset are written apart.
     """
     is_zoned = moment.type.name == "timestamp_tz"
-    if not is_zoned and (moment.type.name != "timestamp_ltz" or moment.is_volatile):
+    is_instant = is_zoned or (moment.type.name == "timestamp_ltz" and not moment.is_volatile)
+    if not is_instant and not CUT_DIGITS.search(pattern):
         return code.call("to_char", moment, pattern)
-    local = cast(moment, sqltypes.TIMESTAMP_NTZ)
+    local = cast(moment, sqltypes.TIMESTAMP_NTZ) if moment.type.name in OF_ZONES else moment
     parts: list[code.Part] = []
     for piece in PIECES.findall(pattern):
-        if piece in ("%z", "%:z"):
+        if piece in ("%z", "%:z", "%:::z") and is_instant:
             name = "_zoned_offset" if is_zoned else "_offset"
-            name += "_text" if piece == "%z" else "_colon"
-            parts.append(code.kernel(name, as_arrow(moment, moment.type)))
+            name += "_colon" if piece == "%:z" else "_text"
+            offset = code.kernel(name, as_arrow(moment, moment.type))
+            hours = len("+00")
+            parts.append(code.call("left", offset, hours) if piece == "%:::z" else offset)
+        elif CUT_DIGITS.fullmatch(piece):
+            parts.append(code.call("left", code.call("to_char", local, "%9f"), int(piece[1])))
         elif piece:
             parts.append(code.call("to_char", local, piece))
     return code.joined(parts, "||") if parts else code.call("to_char", local, pattern)
 
 
-PIECES = re.compile("%:?z|(?:[^%]|%[^z:])+")
-"""An offset, or what stands between two of them."""
+OF_ZONES = frozenset({"timestamp_ltz", "timestamp_tz"})
+PIECES = re.compile(r"%(?::|:::)?z|%[1-9]f|(?:[^%]|%(?![:z]|[1-9]f)[^\n])+")
+"""An offset, a number of digits of a second, or what stands between two of them."""
+CUT_DIGITS = re.compile("%[124578]f")
+"""Numbers of digits of a second that the engine does not write."""
 
 
 def _cast_to_text(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
