@@ -22,9 +22,12 @@ from sqlglot import exp
 from sql import errors
 from sql.dialect import columns, expressions, functions, scopes, unnesting
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code, emit, predicates, relations, sharing, substitution
+from sql.plan import code, emit, gates, predicates, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
+
+ALIASES = "aliases"
+"""Key of a SELECT's meta: trees that it may name, beside those of its select list."""
 
 CLAUSES = frozenset({"expressions", "from_", "joins", "where"})
 REDUCING = frozenset({"group", "distinct", "order", "limit", "offset"})
@@ -104,6 +107,12 @@ class OneRowQuery:
     items: Sequence[LateralItem]
     where: Sequence[tuple[Any, Expr]]
 
+    @property
+    def aliases(self) -> dict[str, Any]:
+        """The trees of the columns by their aliases, which other columns may name."""
+        named = [node for node in self.tree.expressions if isinstance(node, exp.Alias)]
+        return {columns.ident(node.args["alias"]).folded: node.this for node in reversed(named)}
+
 
 def one_row(
     join: exp.Join,
@@ -148,10 +157,12 @@ def _of_one_row(item: LateralItem, query: OneRowQuery, scope: QueryScope) -> Exp
         if not _reads_none(item.bound, own):
             raise errors.not_grouped(item.name)
         return item.bound
-    if not has_query and not _reads_only(item.bound, own):
-        raise errors.unsupported("LATERAL of an aggregate with an outer column in its expression")
+    outer = emit.relations_of(item.bound) - own
+    if not has_query and gates.aggregates(item.bound, outer) is None:
+        raise errors.unsupported("LATERAL of an aggregate of an outer column")
     select = query.tree.copy()
     select.set("expressions", [item.node.copy()])
+    select.meta[ALIASES] = query.aliases
     select.set("where", None)
     outer_conditions = [part for _, part in query.where if _reads_none(part, own)]
     of_no_rows = select.copy().where(expressions.Unpruned(this=exp.false()))

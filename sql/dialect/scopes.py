@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
-from sql.plan import code, correlations, emit, lookups, relations
+from sql.plan import code, correlations, emit, gates, lookups, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -421,19 +421,39 @@ class QueryScope:
         output = query.outputs[0]
         if query.is_correlated and query.rows != 1:
             raise errors.subquery_unsupported()
-        rel = query.rel
-        if query.is_correlated:
-            rel = correlations.keyed(rel, self.binder.alias)
-        looked_up = lookups.looked_up(rel, self.scans, self.binder.alias)
-        if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
-            named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
-            rel = relations.Project(source=named, keeps_all=True)
         return Expr(
-            code=looked_up or code.Subquery(query=rel),
+            code=self._of_one_row(query),
             type=output.type,
             nullable=True,
             is_volatile=self.binder.volatile_parts > volatile_parts,
         )
+
+    def _of_one_row(self, query: PlannedQuery) -> code.Code:
+        """Return the code of a query of one column and at most one row."""
+        if not query.is_correlated:
+            return self._joined(query.rel)
+        return gates.computed(query.rel, self._aliases, self._joined)
+
+    def _joined(self, rel: relations.Rel) -> code.Code:
+        """Return a query as the engine joins it: it reads outer columns in comparisons alone."""
+        rel = correlations.keyed(rel, self.binder.alias)
+        looked_up = lookups.looked_up(rel, self.scans, self.binder.alias)
+        if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
+            named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
+            rel = relations.Project(source=named, keeps_all=True)
+        return looked_up or code.Subquery(query=rel)
+
+    @property
+    def _aliases(self) -> set[str]:
+        """The relations whose columns a query inside this one can read."""
+        aliases: set[str] = set()
+        scope: QueryScope | None = self
+        while scope is not None:
+            for source in scope.sources:
+                for column in source.columns:
+                    aliases |= emit.relations_of(column.bound)
+            scope = scope.parent
+        return aliases
 
     def exists(self, node: Any) -> Expr:
         """Return the expression of EXISTS: a filter of the engine, elsewhere a count."""
@@ -443,10 +463,7 @@ class QueryScope:
             counted = inner.copy()
             counted.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
             counted.set("order", None)
-            query = self.binder.query(counted, self)
-            counting = correlations.keyed(query.rel, self.binder.alias)
-            looked_up = lookups.looked_up(counting, self.scans, self.binder.alias)
-            some = code.infix(looked_up or code.Subquery(query=counting), ">", 0)
+            some = code.infix(self._of_one_row(self.binder.query(counted, self)), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         query = self.binder.query(inner, self)
         if self.is_filtering:

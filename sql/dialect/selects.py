@@ -77,6 +77,7 @@ class SelectBinder:
         self._refuse_unknown_clauses()
         rel = self._from()
         items = self._select_list()
+        self._scope.aliases |= self._tree.meta.get(laterals.ALIASES, {})
         where = self._where()
         bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
@@ -172,7 +173,7 @@ class SelectBinder:
     def _refuse_unknown_clauses(self) -> None:
         for name, value in self._tree.args.items():
             if value and name not in CLAUSES:
-                raise errors.unsupported(name.rstrip("_").upper())
+                raise errors.unsupported(CLAUSE_NAMES.get(name, name.rstrip("_").upper()))
 
     def _is_distinct(self) -> bool:
         distinct = self._tree.args.get("distinct")
@@ -820,6 +821,9 @@ class SelectBinder:
 
 
 JOIN_METHODS = ("", "NATURAL", "ASOF")
+
+CLAUSE_NAMES = {"connect": "CONNECT BY", "match": "MATCH_RECOGNIZE"}
+"""Names in refusals of clauses for which sqlglot's own names are unknown to users."""
 
 CLAUSES = {
     "with_",

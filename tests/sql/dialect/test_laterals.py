@@ -71,6 +71,10 @@ QUERIES = {
     " where 1 = t.id and tid = 1) x",
     "aggregate beside an outer column": "select v, c, d, 5 from t, lateral (select max(n) c,"
     " t.id as d, 7 as e from w where tid = t.id) x",
+    "aggregate and an outer column": "select v, m, w from t, lateral (select max(n) + t.id as m,"
+    " t.v || count(*) as w from w where tid = t.id) x",
+    "aggregate, named by another column": "select v, m, p, q from t, lateral (select max(n) m,"
+    " count(*) c, m + 1 as p, p * 2 - c as q from w where tid = t.id) x",
     "aggregate, compared by <": "select v, m from t, lateral (select max(n) m from w"
     " where tid < t.id) x",
     "LIMIT": "select v, n from t, lateral (select n from w where tid = t.id"
@@ -119,8 +123,8 @@ REFUSED = [
     ("select * from t, lateral (select n from w group by n having n > 1) x", "HAVING"),
     ("select * from t left join lateral (select max(n) m from w) x on x.m > 1", "a condition"),
     ("select * from t, lateral (select n from w where n in (select 1)) x", "a query in WHERE"),
-    ("select * from t, lateral (select max(n) + t.id m from w) x", "in its expression"),
-    ("select * from t, lateral (select max(t.id) m from w) x", "in its expression"),
+    ("select * from t, lateral (select max(n + t.id) m from w) x", "of an outer column"),
+    ("select * from t, lateral (select max(t.id) m from w) x", "of an outer column"),
     ("select * from t, lateral (select max(random()) m from w) x", "or volatile function"),
     ("select * from t, lateral (select max(n) m from w where random() > 5) x", "or volatile"),
     ("select * from t, lateral (select max(n), max(n) over () from w) x", "a window or"),
