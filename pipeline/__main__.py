@@ -519,6 +519,8 @@ def _typed(
     started = time.monotonic()
     try:
         words = shlex.split(line)
+        if words in (["help"], ["?"]):
+            words = ["--help"]
         named = sorted(_of_shell(words))
         if named:
             raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
@@ -536,10 +538,11 @@ def _typed(
     except interrupts.JobCancelled:
         say("the job was cancelled; the same line again does what it left")
         return False
-    except SystemExit:  # argparse has said why, or has printed the help
-        return False
+    except SystemExit as ended:  # argparse has said why, or has printed the help
+        return not ended.code
     except (errors.PipelineError, OSError, ValueError) as error:
-        _say_log(shell, say)
+        if not isinstance(error, errors.BadArgument):
+            _say_log(shell, say)
         say(f"failed: {error}")
         return False
     seconds = time.monotonic() - started
@@ -818,6 +821,10 @@ def _statistics(
     table = settings.parse_table(options.table)
     columns = options.columns.split(",") if options.columns is not None else ()
     loads.check_table(server, table)
+    present = loads.columns(server, table) if columns else {}
+    for name in columns:
+        if "." not in name and name not in present:  # Iceberg itself finds parts of columns
+            raise errors.no_column("--columns", name, present)
     if options.dry_run:
         statistics = previews.statistics(
             table, columns=columns, open_spark=_opener(options, server, say)

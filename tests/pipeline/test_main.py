@@ -353,6 +353,12 @@ def test_samples_loads_once_and_a_second_time_changes_nothing(
         outcomes.append(json.loads(capsys.readouterr().out))
     for outcome in outcomes:
         assert (outcome["rows"], outcome["table"]) == (344, "samples.penguins")
+    arguments = ("statistics", "--table", "lake.samples.penguins", "--columns", "sex,nope")
+    code, (said,) = run(capsys, *arguments, "--data", str(server.data))
+    assert code == 2
+    assert said.startswith(
+        "pipeline: statistics failed: --columns names 'nope', but the columns are: species, "
+    )
 
 
 def test_samples_of_a_warehouse_that_is_not_there_end_with_one_sentence(

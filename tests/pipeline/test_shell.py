@@ -37,10 +37,11 @@ def test_a_shell_does_its_lines_and_ends_at_exit(
     server: server_kit.Running, tmp_path: Path
 ) -> None:
     (empty := tmp_path / "no pipelines").mkdir()
-    done = shell(server, "", "# a remark", f"list --pipelines '{empty}'", "exit", "list")
+    done = shell(server, "", "# a remark", f"list --pipelines '{empty}'", "help", "exit", "list")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(f"0 pipelines in {empty}") == 1
-    assert "did 1 job in " in done.stderr
+    assert done.stdout.startswith("usage: python -m pipeline")
+    assert "did 2 jobs in " in done.stderr
 
 
 @pytest.mark.parametrize(
