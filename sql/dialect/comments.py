@@ -85,7 +85,8 @@ def read_alter_schema(reader: reading.TokenReader) -> operations.AlterSchema:
     elif reader.accept("RENAME"):
         raise errors.unsupported("ALTER SCHEMA ... RENAME TO (a namespace keeps its name)")
     else:
-        raise errors.unsupported(f"ALTER SCHEMA ... {reader.peek_word()}")
+        word = reader.next_word()
+        raise errors.unsupported(f"ALTER SCHEMA ... {word} {reader.peek_word()}".rstrip())
     reader.finish()
     return _alter_schema(name, comment, if_exists=if_exists)
 

@@ -48,7 +48,8 @@ def read_alter(reader: reading.TokenReader) -> operations.AlterDatabase:
     elif reader.accept("RENAME"):
         raise errors.unsupported("ALTER DATABASE ... RENAME TO (a table bucket keeps its name)")
     else:
-        raise errors.unsupported(f"ALTER DATABASE ... {reader.peek_word()}")
+        word = reader.next_word()
+        raise errors.unsupported(f"ALTER DATABASE ... {word} {reader.peek_word()}".rstrip())
     reader.finish()
     return operations.AlterDatabase(name=name, comment=comment, if_exists=if_exists)
 

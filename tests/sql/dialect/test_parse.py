@@ -97,6 +97,22 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter table t alter column a set masking policy p", "ALTER COLUMN ... SET of this form"),
         ("create table t (a geography)", "data type GEOGRAPHY"),
         ("create table t (a int) change_tracking = true", "CHANGE_TRACKING = TRUE"),
+        ("create view v change_tracking = true as select 1", "CREATE VIEW ... CHANGE_TRACKING"),
+        ("alter view v set change_tracking = true", "ALTER VIEW ... SET CHANGE_TRACKING"),
+        *(
+            (f"{words}{ending}", f"{words.upper().replace(' N', ' ...')} {option.upper()}")
+            for option in ("data_retention_time_in_days", "max_data_extension_time_in_days")
+            for words, ending in (
+                ("create schema n", f" {option} = 1"),
+                ("create database n", f" {option} = 1"),
+                ("alter schema n set", f" {option} = 1"),
+                ("alter schema n unset", f" {option}"),
+                ("alter database n set", f" {option} = 1"),
+                ("alter database n unset", f" {option}"),
+            )
+        ),
+        ("alter schema s swap with t", "ALTER SCHEMA ... SWAP WITH"),
+        ("alter database d swap", "ALTER DATABASE ... SWAP"),
         ("alter table t set enable_schema_evolution = true", "ENABLE_SCHEMA_EVOLUTION = TRUE"),
         ("alter table t resume recluster", "ALTER TABLE ... RESUME RECLUSTER"),
         ("insert first into t values (1) select 1", "INSERT FIRST without WHEN"),
