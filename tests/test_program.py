@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from pathlib import Path
 
 import pytest
 
 from pipeline import resources
-from program import application
+from program import application, identities
 from server import config
 from storage import disk, opening
 from tests.kit import server as servers
@@ -25,6 +26,17 @@ def built(folder: Path) -> application.Program:
     return application.build(
         SETTINGS, storage, now_ms=lambda: 1_000, new_id=lambda: f"{next(ids):032x}"
     )
+
+
+def test_ids_are_random_uuids_that_differ() -> None:
+    new_id = identities.Ids()
+    ids = [new_id() for _ in range(3 * identities.IDS_AT_ONCE)]
+    assert len(set(ids)) == len(ids)
+    parsed = [uuid.UUID(each) for each in ids]
+    assert [each.hex for each in parsed] == ids
+    assert {(each.version, each.variant) for each in parsed} == {(4, uuid.RFC_4122)}
+    # A random digit of 768 ids lacks one of its 16 values once in 10^20 runs.
+    assert all(len({each[place] for each in ids}) == 16 for place in (0, 11, 13, 15, 17, 31))
 
 
 async def ask(app: application.Application, path: str) -> tuple[int, bytes]:

@@ -63,9 +63,14 @@ def _new_table(
     version = format_version_of(requested)
     checked = schemas.check_schema(schema, format_version=version)
     fresh, renumbered = schemas.with_fresh_ids(checked)
-    columns = drafts.Columns.of(checked)
-    spec = _carried_spec(partition_spec, columns, renumbered)
-    order = _carried_order(sort_order, columns, renumbered)
+    spec: Json = {"spec-id": 0, "fields": []}
+    order: Json = {"order-id": orders.UNSORTED_ID, "fields": []}
+    if partition_spec is not None or sort_order is not None:
+        columns = drafts.Columns.of(checked)
+        if partition_spec is not None:
+            spec = _carried_spec(partition_spec, columns, renumbered)
+        if sort_order is not None:
+            order = _carried_order(sort_order, columns, renumbered)
     last_partition_id = model.PARTITION_ID_START - 1 + len(spec["fields"])
     return TableMetadata(
         format_version=version,
@@ -115,8 +120,6 @@ def stored_properties(requested: Mapping[str, str]) -> dict[str, str]:
 
 
 def _carried_spec(spec: Any, columns: drafts.Columns, renumbered: Mapping[int, int]) -> Json:
-    if spec is None:
-        return {"spec-id": 0, "fields": []}
     checked = specs.check_spec(spec, columns)
     fields = [
         {
@@ -130,8 +133,6 @@ def _carried_spec(spec: Any, columns: drafts.Columns, renumbered: Mapping[int, i
 
 
 def _carried_order(order: Any, columns: drafts.Columns, renumbered: Mapping[int, int]) -> Json:
-    if order is None:
-        return {"order-id": orders.UNSORTED_ID, "fields": []}
     checked = orders.check_order(order, columns)
     fields = [
         {
