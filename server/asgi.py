@@ -254,12 +254,7 @@ class Request:
     def segments(self) -> tuple[str, ...]:
         """The path, split at `/` and then decoded once; `/` itself is the empty tuple."""
         if self._segments is None:
-            path = self.raw_path.removeprefix(b"/")
-            if b"%" in path:
-                self._segments = tuple(map(_unquote, path.split(b"/")))
-            else:
-                # Most paths have no escape: the text is split, not decoded segment by segment.
-                self._segments = tuple(_unquote(path).split("/")) if path else ()
+            self._segments = parse_segments(self.raw_path)
         return self._segments
 
     @property
@@ -500,6 +495,16 @@ def truncated(piece: model.FileSlice, offset: int) -> storage_errors.BodyMissing
     return storage_errors.BodyMissing(
         f"blob {piece.path.name} ends at {offset}, before {stop}", blob=piece.path.name
     )
+
+
+def parse_segments(raw_path: bytes) -> tuple[str, ...]:
+    """Return a path, split at `/` and then decoded once; `/` itself is the empty tuple. Raises
+    MalformedRequest."""
+    path = raw_path.removeprefix(b"/")
+    if b"%" in path:
+        return tuple(map(_unquote, path.split(b"/")))
+    # Most paths have no escape: the text is split, not decoded segment by segment.
+    return tuple(_unquote(path).split("/")) if path else ()
 
 
 def parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,9 @@ one.
 
 from __future__ import annotations
 
+import functools
+from typing import Final
+
 from catalog import access, idents, readers, scan_pages, scans
 from catalog import errors as catalog_errors
 from catalog.namespaces import Namespaces
@@ -15,6 +18,7 @@ from catalog.rest import (
     idempotency,
     oauth,
     plan_tasks,
+    routes,
     rows,
     wire,
     wire_errors,
@@ -29,6 +33,11 @@ from server.access import decide, principals, tokens
 from server.auth import errors as auth_errors
 from server.oidc import federation
 from storage import model as storage_model
+
+HEADS_REMEMBERED: Final = 1024
+PATH_BYTES_REMEMBERED_MAX: Final = 512
+QUERY_BYTES_REMEMBERED_MAX: Final = 64
+"""Paths and queries whose parsed form is cached: clients commit to the same tables again."""
 
 
 class IcebergFace:
@@ -87,15 +96,13 @@ class IcebergFace:
 
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the operation of a method and path."""
-        segments, pairs = request.segments[1:], request.pairs
-        row = rows.ROUTES.find(request.method, segments)
-        if row is None:
-            return calls.Call(rows.UNKNOWN, None, request)
-        return calls.Call(
-            row.operation,
-            rows.ROUTES.parse(segments, pairs, separator=self.services.separator),
-            request,
-        )
+        path, query, separator = request.raw_path, request.query, self.services.separator
+        if len(path) <= PATH_BYTES_REMEMBERED_MAX and len(query) <= QUERY_BYTES_REMEMBERED_MAX:
+            row, value = identify_remembered(request.method, path, query, separator)
+        else:
+            row, value = identify(request.method, path, query, separator)
+        operation = rows.UNKNOWN if row is None else row.operation
+        return calls.Call(operation, value, request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:
         """Return the error of an operation without a handler."""
@@ -127,6 +134,23 @@ class IcebergFace:
             # The commit may have happened: the client must not delete its files.
             error_type = wire_errors.WIRE_ERRORS[catalog_errors.CommitStateUnknown][1]
         return wire.encode_error(status, error_type, message)
+
+
+def identify(
+    method: str, raw_path: bytes, query: bytes, separator: str
+) -> tuple[rows.RestRow | None, routes.Parameters | None]:
+    """Return the row of a request and its parameters; neither without a route.
+
+    Raises MalformedRequest.
+    """
+    segments, pairs = asgi.parse_segments(raw_path)[1:], asgi.parse_pairs(query)
+    row = rows.ROUTES.find(method, segments)
+    if row is None:
+        return None, None
+    return row, rows.ROUTES.parse(segments, pairs, separator=separator)
+
+
+identify_remembered = functools.lru_cache(HEADS_REMEMBERED)(identify)
 
 
 def _row_of(request: asgi.Request) -> rows.RestRow | None:

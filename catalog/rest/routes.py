@@ -9,6 +9,7 @@ Source: Iceberg REST catalog specification, paths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """The values in a path and a query. prefix: None for the default warehouse.
 
     name: of a table, view or function. plan_id: of a scan plan. query: each name's first value.
+    Requests share these, so the query cannot be changed.
     """
 
     prefix: str | None = None
@@ -78,7 +80,7 @@ class Routes(Generic[T]):
             namespace=idents.parse_namespace(below[1], separator) if has_namespace else (),
             name=below[3] if has_namespace and len(below) > 3 else "",
             plan_id=below[5] if len(below) > 5 else "",
-            query=dict(reversed(pairs)),
+            query=MappingProxyType(dict(reversed(pairs))),
         )
 
     def _split(self, segments: Sequence[str]) -> tuple[str | None, Sequence[str]]:

@@ -21,6 +21,8 @@ from server import asgi, documents, limits
 
 JSON: Final = ("content-type", "application/json")
 VARY: Final = ("vary", "X-Iceberg-Access-Delegation")
+TABLE_LINES: Final = asgi.encode_headers((JSON, VARY))
+"""The headers of every answer with a table, as lines of its head."""
 
 COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024
 """Largest body of a commit, a transaction or a new table's definition."""
@@ -149,8 +151,9 @@ def encode_table(
     if signing is not None:
         after += [b',"remote-signing-config":', msgspec.json.encode(signing)]
     after.append(b"}")
-    headers = (JSON, VARY) if etag is None else (JSON, VARY, ("etag", etag))
-    return asgi.Response(200, headers, _around(before, data, b"".join(after)))
+    headers = () if etag is None else (("etag", etag),)
+    body = _around(before, data, b"".join(after))
+    return asgi.Response(200, headers, body, prepared=TABLE_LINES)
 
 
 def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Response:
@@ -158,7 +161,8 @@ def encode_commit(*, metadata_location: str, data: bytes, etag: str) -> asgi.Res
     before = b"".join(
         (b'{"metadata-location":', msgspec.json.encode(metadata_location), b',"metadata":')
     )
-    return asgi.Response(200, (JSON, VARY, ("etag", etag)), _around(before, data, b"}"))
+    body = _around(before, data, b"}")
+    return asgi.Response(200, (("etag", etag),), body, prepared=TABLE_LINES)
 
 
 def encode_view(*, metadata_location: str, data: bytes) -> asgi.Response:

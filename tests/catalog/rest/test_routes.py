@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.rest import rows
+from catalog.rest import face, rows
 
 
 @pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.name)
@@ -62,6 +62,36 @@ def test_what_the_catalog_does_not_have_is_no_operation(method: str, path: str) 
 def test_of_a_parameter_given_twice_the_first_counts() -> None:
     parsed = rows.ROUTES.parse(("v1", "config"), (("warehouse", "a"), ("warehouse", "b")))
     assert parsed.query == {"warehouse": "a"}
+
+
+def test_a_remembered_path_means_what_it_meant_with_its_own_method_query_and_separator() -> None:
+    path, encoded = b"/iceberg/v1/lake/namespaces/a.b/tables/t%2F1", b"snapshots=refs"
+    for _ in range(2):
+        for remembered in (face.identify_remembered, face.identify):
+            seen = []
+            for method in ("GET", "POST", "PUT"):
+                for query in (b"", encoded):
+                    for separator in (".", "\x1f"):
+                        row, value = remembered(method, path, query, separator)
+                        seen.append((row and row.name, value and (value.namespace, value.query)))
+            dotted, whole = ("a", "b"), ("a.b",)
+            refs = {"snapshots": "refs"}
+            assert seen == [
+                *(
+                    (name, (namespace, query))
+                    for name in ("loadTable", "updateTable")
+                    for query in ({}, refs)
+                    for namespace in (dotted, whole)
+                ),
+                *[(None, None)] * 4,
+            ]
+
+
+def test_the_query_that_requests_share_cannot_be_changed() -> None:
+    _, value = face.identify_remembered("GET", b"/iceberg/v1/config", b"warehouse=a", ".")
+    assert value is not None
+    with pytest.raises(TypeError):
+        value.query["warehouse"] = "b"  # type: ignore[index] # what the test is about
 
 
 def test_a_warehouse_may_be_named_like_an_operation_is_not() -> None:
