@@ -7,7 +7,7 @@ parser. A malformed body and a violated rule both raise BadUpdate; only the mess
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -52,9 +52,10 @@ def check_object(value: object, *, what: str) -> Json:
 
 
 def get_object(source: Mapping[str, Any], name: str) -> Json:
-    if source.get(name) is None:
+    value = source.get(name)
+    if value is None:
         raise errors.BadUpdate(f"Cannot parse missing field: {name}")
-    return check_object(source[name], what=name)
+    return check_object(value, what=name)
 
 
 def get_text(source: Mapping[str, Any], name: str) -> str:
@@ -67,12 +68,20 @@ def get_text(source: Mapping[str, Any], name: str) -> str:
 
 
 def find_text(source: Mapping[str, Any], name: str) -> str | None:
-    return None if source.get(name) is None else get_text(source, name)
+    value = source.get(name)
+    return value if value is None or isinstance(value, str) else get_text(source, name)
+
+
+# A number is compared by its exact type: true and false are ints too. Each function checks its own
+# number, because a snapshot has seven, and a call costs as much as the check.
 
 
 def get_int(source: Mapping[str, Any], name: str) -> int:
     """Return a 32-bit integer."""
-    return _get_number(source, name, json_type="int", limit=INT_MAX)
+    value = source.get(name)
+    if type(value) is int and -INT_MAX - 1 <= value <= INT_MAX:
+        return value
+    raise _no_number(value, name, json_type="int")
 
 
 def find_int(source: Mapping[str, Any], name: str) -> int | None:
@@ -81,7 +90,10 @@ def find_int(source: Mapping[str, Any], name: str) -> int | None:
 
 def get_long(source: Mapping[str, Any], name: str) -> int:
     """Return a 64-bit integer."""
-    return _get_number(source, name, json_type="long", limit=LONG_MAX)
+    value = source.get(name)
+    if type(value) is int and -LONG_MAX - 1 <= value <= LONG_MAX:
+        return value
+    raise _no_number(value, name, json_type="long")
 
 
 def find_long(source: Mapping[str, Any], name: str) -> int | None:
@@ -101,7 +113,7 @@ def get_numbers(source: Mapping[str, Any], name: str, *, limit: int) -> list[int
     """Return a list of integers from -limit - 1 to limit."""
     numbers = get_list(source, name)
     for number in numbers:
-        if not _is_number(number, limit=limit):
+        if type(number) is not int or not -limit - 1 <= number <= limit:
             raise errors.BadUpdate(f"Cannot parse {name} from non-integer: {shown(number)}")
     return numbers
 
@@ -132,18 +144,11 @@ def next_id(highest: int, *, what: str) -> int:
     return highest + 1
 
 
-def _get_number(source: Mapping[str, Any], name: str, *, json_type: str, limit: int) -> int:
-    value = source.get(name)
-    if _is_number(value, limit=limit):
-        return value
+def _no_number(value: object, name: str, *, json_type: str) -> errors.BadUpdate:
+    """Return the error of a value that is absent, or no integer of json_type."""
     if value is None:
-        raise errors.BadUpdate(f"Cannot parse missing {json_type}: {name}")
-    raise errors.BadUpdate(f"Cannot parse to {_article(json_type)} value: {name}: {shown(value)}")
-
-
-def _is_number(value: object, *, limit: int) -> TypeGuard[int]:
-    # By exact type: true and false are ints too.
-    return type(value) is int and -limit - 1 <= value <= limit
+        return errors.BadUpdate(f"Cannot parse missing {json_type}: {name}")
+    return errors.BadUpdate(f"Cannot parse to {_article(json_type)} value: {name}: {shown(value)}")
 
 
 def _article(json_type: str) -> str:

@@ -189,8 +189,7 @@ def _with_previous_file(
         ),
     )
     entry = {"timestamp-ms": base.last_updated_ms, "metadata-file": base_location}
-    entries = [*base.metadata_entries.items(), msgspec.json.encode(entry)]
-    return model.JsonArray.of(entries[-entries_max:])
+    return base.metadata_entries.with_last(msgspec.json.encode(entry), items_max=entries_max)
 
 
 # --- other updates ------------------------------------------------------------------------------

@@ -294,6 +294,21 @@ def test_json_array_extends_text_whatever_its_layout() -> None:
     assert spaced.extended([]) is spaced
 
 
+def test_json_array_with_one_more_item_has_the_last_ones_as_if_they_were_joined_anew() -> None:
+    items = [b'{"n":%d}' % (10**number) for number in range(6)]
+    spaced = model.JsonArray(b"[ " + b" , ".join(items) + b"\n]")
+    for items_max in range(1, 9):
+        for first in (model.JsonArray(), model.JsonArray.of(items), spaced):
+            array, expected = first, list(first.items())
+            for number in range(4):
+                item = b'{"new":%d}' % number
+                array = array.with_last(item, items_max=items_max)
+                expected = [*expected, item][-items_max:]
+                assert array.text == b"[" + b",".join(expected) + b"]"
+                assert array.items() == tuple(expected)
+        assert spaced.text.startswith(b"[ {")
+
+
 def test_snapshots_appended_and_removed_keep_each_text_at_its_id() -> None:
     snapshots = model.Snapshots(b'[ {"snapshot-id": 5, "x": "],["} , {"snapshot-id":6} ]')
     grown = snapshots.extended({7: b'{"snapshot-id":7}'})
