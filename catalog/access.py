@@ -288,8 +288,7 @@ class Access:
             place = self.store.place(ident.table_bucket)
         except errors.NoSuchWarehouse:
             return None, None
-        with self.store.view() as view:
-            entry = self.store.find_pointer(view, place, object_type, ident)
+        entry = self.store.newest_pointer(place, object_type, ident)
         return place, None if entry is None else entry.pointer
 
     def _on_bucket(self, action: str, subject: rights.Subject, table_bucket: str) -> model.Demand:

@@ -46,6 +46,8 @@ from storage import model as storage_model
 CHANGES_MAX: Final = 1_000
 LARGE_CHANGE_VALUES: Final = 2_000
 """JSON values of a commit from which on its updates are applied in a thread: some milliseconds."""
+SMALL_CHANGE_BYTES: Final = 2 * LARGE_CHANGE_VALUES - 8
+"""A JSON text without so many values."""
 LARGE_METADATA_BYTES: Final = 1024 * 1024
 """Metadata from which on it is changed and encoded in a thread."""
 METADATA_SUFFIX: Final = ".metadata.json"
@@ -90,11 +92,31 @@ class LoadedTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One table's part of a commit: decoded JSON, as the client sent it."""
+    """One table's part of a commit: decoded JSON, as the client sent it.
+
+    text_bytes: the length of a JSON text that holds it, None if it is not known.
+    """
 
     ident: idents.TableIdent
     requirements: Sequence[Any]
     updates: Sequence[Any]
+    text_bytes: int | None = None
+
+
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The change of one table, before it is planned on the table's newest state.
+
+    parts: its changes in order. taken: the sources that they load. fresh: the table's and the
+    object's uuid if the change makes the table, else None. large: its updates are applied in a
+    thread.
+    """
+
+    ident: idents.TableIdent
+    place: records.Place
+    parts: Sequence[TableChange]
+    taken: tuple[loads.Taken, ...]
+    fresh: tuple[str, str] | None
+    large: bool
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,67 +181,33 @@ class Commits:
         Returns each table once, in the order of its first change. Raises as `commit` does.
         """
         parts = _by_table(changes)
-        buckets = dict.fromkeys(ident.table_bucket for ident in parts)
-        places = {bucket: self._store.place(bucket) for bucket in buckets}
-        parts = {
-            ident: [
-                msgspec.structs.replace(part, updates=sites.granted(place, part.updates))
-                for part in of_table
-            ]
-            if sites.is_overriding(place := places[ident.table_bucket])
-            else of_table
+        places: dict[str, records.Place] = {}
+        for ident in parts:
+            if ident.table_bucket not in places:
+                places[ident.table_bucket] = self._store.place(ident.table_bucket)
+        wanted = [
+            await self._wanted(places[ident.table_bucket], of_table)
             for ident, of_table in parts.items()
-        }
-        taken = {
-            ident: await self._taken_by(of_table) if _may_load(of_table) else ()
-            for ident, of_table in parts.items()
-        }
-        large = {
-            ident: json_values.has_more_values(
-                [(part.requirements, part.updates) for part in of_table], LARGE_CHANGE_VALUES
-            )
-            for ident, of_table in parts.items()
-        }
-        fresh = {
-            ident: (sites.hyphenated(self._store.new_id()), sites.hyphenated(self._store.new_id()))
-            for ident, of_table in parts.items()
-            if creates(of_table[0].requirements)
-        }
-        for ident in fresh:
-            idents.check_name(ident.name)
+        ]
 
         async def plan() -> store.Planned[tuple[tuple[LoadedTable, ...], Sequence[Step]]]:
             now_ms = self._store.now_ms()
-            with self._store.index.view() as view:
-                entries = {
-                    ident: self._store.find_pointer(
-                        view, places[ident.table_bucket], "table", ident
-                    )
-                    for ident in parts
-                }
+            entries = self._entries(wanted)
             steps: list[Step] = []
-            for ident, of_table in parts.items():
+            for each, entry in zip(wanted, entries, strict=True):
                 if len(steps) % STEPS_AT_ONCE == STEPS_AT_ONCE - 1:
                     await asyncio.sleep(0)
-                place = places[ident.table_bucket]
-                file = await self._base(place, entries[ident])
+                file = await self._base(each.place, entry)
                 steps.append(
                     await self._plan_step(
-                        place,
-                        of_table,
-                        entry=entries[ident],
-                        file=file,
-                        taken=taken[ident],
-                        fresh=fresh.get(ident),
-                        large=large[ident] or _is_large(file),
-                        permit=permit,
-                        judge=judge,
-                        now_ms=now_ms,
+                        each, entry=entry, file=file, permit=permit, judge=judge, now_ms=now_ms
                     )
                 )
             planned: list[store.Planned[tuple[LoadedTable, ...]]] = []
             for bucket, place in places.items():
-                own = [step for step in steps if step.ident.table_bucket == bucket]
+                own = steps
+                if len(places) > 1:
+                    own = [step for step in steps if step.ident.table_bucket == bucket]
                 _check_apart(place, own)
                 planned.append(
                     await self.finish(
@@ -233,20 +221,55 @@ class Commits:
                 )
             return _together(planned, steps, naming, now_ms=now_ms)
 
-        keys = [
-            key for ident in parts for key in self._pointers.keys(places[ident.table_bucket], ident)
-        ]
+        keys = [key for each in wanted for key in self._pointers.keys(each.place, each.ident)]
         first, *further = places.values()
         loaded, steps = await self._store.write(plan, keys=keys, place=first, further=further)
         # The commit is durable: a file that was not removed does not make it fail.
         with contextlib.suppress(storage_errors.StorageError):
-            for step in steps:
-                place = places[step.ident.table_bucket]
-                await self._give_up(place, _superseded([step]), by=by)
-                if taken[step.ident]:
-                    await unpacking.write_rows(self._store.index, place.bucket_id, step.object_uuid)
+            for each, step in zip(wanted, steps, strict=True):
+                superseded = _superseded(step)
+                if superseded:
+                    await self._give_up(each.place, superseded, by=by)
+                if each.taken:
+                    bucket_id, object_uuid = each.place.bucket_id, step.object_uuid
+                    await unpacking.write_rows(self._store.index, bucket_id, object_uuid)
+        if len(places) == 1:
+            return loaded
         by_ident = {each.ident: each for each in loaded}
         return tuple(by_ident[ident] for ident in parts)
+
+    def _entries(self, wanted: Sequence[_Wanted]) -> list[store.StoredPointer | None]:
+        """Return the pointers of the tables, all in one state of the index."""
+        if len(wanted) == 1:
+            (only,) = wanted
+            return [self._store.newest_pointer(only.place, "table", only.ident)]
+        with self._store.index.view() as view:
+            return [
+                self._store.find_pointer(view, each.place, "table", each.ident) for each in wanted
+            ]
+
+    async def _wanted(self, place: records.Place, parts: Sequence[TableChange]) -> _Wanted:
+        """Return the change of one table, with what its plans need and no index."""
+        ident = parts[0].ident
+        if sites.is_overriding(place):
+            parts = [
+                msgspec.structs.replace(part, updates=sites.granted(place, part.updates))
+                for part in parts
+            ]
+        taken = await self._taken_by(parts) if _may_load(parts) else ()
+        fresh = None
+        if creates(parts[0].requirements):
+            idents.check_name(ident.name)
+            new_id = self._store.new_id
+            fresh = (sites.hyphenated(new_id()), sites.hyphenated(new_id()))
+        return _Wanted(
+            ident=ident,
+            place=place,
+            parts=parts,
+            taken=taken,
+            fresh=fresh,
+            large=_are_large(parts),
+        )
 
     async def finish(
         self,
@@ -421,30 +444,20 @@ class Commits:
 
     async def _plan_step(
         self,
-        place: records.Place,
-        parts: Sequence[TableChange],
+        wanted: _Wanted,
         *,
         entry: store.StoredPointer | None,
         file: store.LoadedMetadata | None,
-        taken: tuple[loads.Taken, ...],
-        fresh: tuple[str, str] | None,
-        large: bool,
         permit: owners.Permit,
         judge: owners.Judge | None,
         now_ms: int,
     ) -> Step:
-        ident = parts[0].ident
+        ident, place, parts = wanted.ident, wanted.place, wanted.parts
+        large = wanted.large or _is_large(file)
         base = None if file is None else file.table
-        if fresh is not None and base is None:
+        if wanted.fresh is not None and base is None:
             return await self._plan_creation(
-                place,
-                parts,
-                taken=taken,
-                fresh=fresh,
-                large=large,
-                permit=permit,
-                judge=judge,
-                now_ms=now_ms,
+                wanted, wanted.fresh, large=large, permit=permit, judge=judge, now_ms=now_ms
             )
         if entry is None:
             raise errors.NoSuchTable(f"Table does not exist: {ident.dotted()}")
@@ -452,10 +465,14 @@ class Commits:
             judge(place, ident, entry.pointer)
         if base is None:
             raise _without_metadata(ident)
-        apply = functools.partial(
-            _apply, base, parts, now_ms=now_ms, base_location=entry.pointer.metadata_location
+        metadata = await run(
+            _apply,
+            base,
+            parts,
+            now_ms=now_ms,
+            base_location=entry.pointer.metadata_location,
+            large=large,
         )
-        metadata = await asyncio.to_thread(apply) if large else apply()
         extra: list[batch.Batch] = []
         if metadata is not base:
             object_uuid = entry.pointer.object_uuid
@@ -467,7 +484,8 @@ class Commits:
                         place, ident, entry, metadata.location, now_ms=now_ms, permit=permit
                     )
                 )
-            if taken:
+            if wanted.taken:
+                taken = wanted.taken
                 extra.append(await self._plan_loads(place, object_uuid, taken, now_ms=now_ms))
         return Step(
             ident=ident,
@@ -484,17 +502,15 @@ class Commits:
 
     async def _plan_creation(
         self,
-        place: records.Place,
-        parts: Sequence[TableChange],
-        *,
-        taken: tuple[loads.Taken, ...],
+        wanted: _Wanted,
         fresh: tuple[str, str],
+        *,
         large: bool,
         permit: owners.Permit,
         judge: owners.Judge | None,
         now_ms: int,
     ) -> Step:
-        ident = parts[0].ident
+        ident, place, parts = wanted.ident, wanted.place, wanted.parts
         table_uuid, object_uuid = fresh
         with self._store.index.view() as view:
             site = self.find_site(
@@ -521,8 +537,9 @@ class Commits:
         )
         check_placement(metadata, place)
         extra = [site.claim]
-        if taken:
-            extra.append(await self._plan_loads(place, site.object_uuid, taken, now_ms=now_ms))
+        if wanted.taken:
+            loaded = await self._plan_loads(place, site.object_uuid, wanted.taken, now_ms=now_ms)
+            extra.append(loaded)
         return Step(
             ident=ident,
             namespace_id=site.holder.row.namespace_id,
@@ -582,6 +599,11 @@ def _together(
 
     Its result has the tables and the steps.
     """
+    if len(planned) == 1 and naming is None:
+        (only,) = planned
+        return store.Planned(
+            result=(only.result, steps), batch=only.batch, files=only.files, cached=only.cached
+        )
     batches = [each.batch for each in planned if each.batch is not None]
     if batches and naming is not None:
         batches.insert(0, naming(now_ms))
@@ -604,6 +626,20 @@ def _check_size(step: Step, size_bytes: int) -> None:
             f"The metadata of {step.ident.dotted()} would be {size_bytes} bytes, more than"
             f" {store.NEW_METADATA_BYTES_MAX}: expire snapshots, or remove schemas, first"
         )
+
+
+def _are_large(parts: Sequence[TableChange]) -> bool:
+    """Return whether the changes of a table have more values than the event loop may apply.
+
+    Most commits are too short for that: a value has at least one byte, and one that separates it
+    from the next.
+    """
+    text_bytes = parts[0].text_bytes if len(parts) == 1 else None
+    if text_bytes is not None and text_bytes <= SMALL_CHANGE_BYTES:
+        return False
+    return json_values.has_more_values(
+        [(part.requirements, part.updates) for part in parts], LARGE_CHANGE_VALUES
+    )
 
 
 def _is_large(file: store.LoadedMetadata | None) -> bool:
@@ -826,22 +862,19 @@ def next_file(
     return f"{directory}/{number:05d}-{new_id}{middle}{METADATA_SUFFIX}"
 
 
-def _superseded(steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return the metadata files that left their table's log and may be deleted after the commit."""
-    gone: list[str] = []
-    for step in steps:
-        if step.base is None or step.metadata is step.base:
-            continue
-        if not metadata_properties.switched_on(
-            step.metadata.properties, metadata_properties.DELETE_AFTER_COMMIT, default=False
-        ):
-            continue
-        kept = {entry["metadata-file"] for entry in step.metadata.metadata_log}
-        home = properties.plain_uri(step.metadata.location) + "/"
-        gone.extend(
-            entry["metadata-file"]
-            for entry in step.base.metadata_log
-            if entry["metadata-file"] not in kept
-            and properties.plain_uri(entry["metadata-file"]).startswith(home)
-        )
-    return tuple(gone)
+def _superseded(step: Step) -> tuple[str, ...]:
+    """Return the metadata files that left the table's log and may be deleted after the commit."""
+    if step.base is None or step.metadata is step.base:
+        return ()
+    if not metadata_properties.switched_on(
+        step.metadata.properties, metadata_properties.DELETE_AFTER_COMMIT, default=False
+    ):
+        return ()
+    kept = {entry["metadata-file"] for entry in step.metadata.metadata_log}
+    home = properties.plain_uri(step.metadata.location) + "/"
+    return tuple(
+        entry["metadata-file"]
+        for entry in step.base.metadata_log
+        if entry["metadata-file"] not in kept
+        and properties.plain_uri(entry["metadata-file"]).startswith(home)
+    )

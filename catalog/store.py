@@ -278,9 +278,18 @@ class CatalogStore:
             raise errors.NoSuchNamespace(f"Namespace does not exist: {idents.dotted(namespace)}")
         return namespace_row
 
+    def newest_pointer(
+        self, place: records.Place, object_type: records.ObjectType, ident: idents.TableIdent
+    ) -> StoredPointer | None:
+        """Return what `find_pointer` does, in the newest state, without the cost of a view."""
+        if self.mounts is None:
+            return self.find_pointer(self.index, place, object_type, ident)
+        with self.view() as view:
+            return self.find_pointer(view, place, object_type, ident)
+
     def find_pointer(
         self,
-        reading: batch.Reading,
+        reading: batch.Lookup,
         place: records.Place,
         object_type: records.ObjectType,
         ident: idents.TableIdent,

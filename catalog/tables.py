@@ -108,14 +108,12 @@ class Tables:
     def exists(self, ident: idents.TableIdent) -> bool:
         """Return whether the table exists. Raises NoSuchWarehouse."""
         place = self._store.place(ident.table_bucket)
-        with self._store.view() as view:
-            return self._store.find_pointer(view, place, "table", ident) is not None
+        return self._store.newest_pointer(place, "table", ident) is not None
 
     def awaits_metadata(self, ident: idents.TableIdent) -> bool:
         """Return whether the table exists and was created without metadata and has none yet."""
         place = self._store.place(ident.table_bucket)
-        with self._store.view() as view:
-            entry = self._store.find_pointer(view, place, "table", ident)
+        entry = self._store.newest_pointer(place, "table", ident)
         return entry is not None and entry.pointer.metadata_location is None
 
     def list(self, table_bucket: str, namespace: idents.Namespace) -> list[idents.TableIdent]:

@@ -118,14 +118,12 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     values = wire.parse_object(call.body)
     ident = service.ident(call)
     wire.check_ident(values, ident)
-    change = _change(values, ident)
+    change = _change(values, ident, text_bytes=len(call.body))
     allowed = await _check_commit(service, call, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
-        loaded = await service.tables.commit(
-            ident,
-            change.requirements,
-            change.updates,
+        (loaded,) = await service.tables.commit_many(
+            [change],
             by=call.principal.arn,
             permit=service.permit(call),
             judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed),
@@ -248,11 +246,14 @@ async def report_metrics(service: Service, call: calls.Call) -> asgi.Response:
     return wire.no_content()
 
 
-def _change(values: Mapping[str, Any], ident: idents.TableIdent) -> TableChange:
+def _change(
+    values: Mapping[str, Any], ident: idents.TableIdent, *, text_bytes: int | None = None
+) -> TableChange:
     return TableChange(
         ident=ident,
         requirements=json_values.get_list(values, "requirements"),
         updates=json_values.get_list(values, "updates"),
+        text_bytes=text_bytes,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import msgspec
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from catalog import commits
 from catalog.metadata import json_values
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
@@ -33,6 +35,17 @@ def test_values_of_a_document_are_itself_and_all_members_at_any_depth(document):
     assert not json_values.has_more_values(document, size)
     assert json_values.has_more_values(document, size - 1)
     assert json_values.has_more_values(document, 0)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+@example([[]] * 993, [0] * 1_000)
+@example([], [0] * 1_985)
+@example([], [[[[[]]]]] * 400)
+def test_a_short_json_text_has_no_more_values_than_the_event_loop_may_apply(asserted, updates):
+    text = msgspec.json.encode({"requirements": asserted, "updates": updates})
+    if len(text) <= commits.SMALL_CHANGE_BYTES:
+        values = [(asserted, updates)]
+        assert not json_values.has_more_values(values, commits.LARGE_CHANGE_VALUES)
 
 
 def test_values_of_a_long_list_are_more_than_a_small_bound():
