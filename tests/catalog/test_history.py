@@ -58,6 +58,18 @@ def test_two_commits_of_one_transaction_follow_each_other(lake: lakes.Lake) -> N
     assert lake.broken_chain() is None
 
 
+def test_a_commit_to_another_branch_follows_the_newest_of_the_bucket(lake: lakes.Lake) -> None:
+    for number, branch in enumerate(("main", "main", "dev", "main", "dev")):
+        named = draft(msgspec.structs.replace(FIRST, name=str(number)))
+        commit(lake, msgspec.structs.replace(named, branch=branch))
+    log = lake.log()
+    assert [each.sequence for each in log] == [1, 2, 3, 4, 5]
+    one, two, three, four, five = [each.commit_id for each in log]
+    parents = [each.record.parents for each in log]
+    assert parents == [(), (one,), (), (two,), (three,)]
+    assert len({one, two, three, four, five}) == 5
+
+
 def test_buckets_have_logs_of_their_own(lake: lakes.Lake) -> None:
     commit(lake, draft(FIRST))
     other = history.CommitDraft(

@@ -6,6 +6,8 @@ Each test lets another write in between the moment in which a write is planned a
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from catalog.metadata import creation
 from catalog.store import CatalogStore
 from catalog.views import Views
 from s3tables.labels import Labels, TableKey
-from storage import batch, model
+from storage import batch, model, settings
 from storage import errors as storage_errors
 from tests.kit import lakes
 
@@ -66,6 +68,31 @@ def meanwhile(
 
 def ident(name: str = "t") -> idents.TableIdent:
     return idents.TableIdent(table_bucket="lake", namespace=("ns",), name=name)
+
+
+def test_a_commit_after_a_change_of_policies_is_planned_once(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ns.run(ns.tables.create(ident(), schema=lakes.SCHEMA, by=BY))
+    bucket_id = ns.store.bucket("lake").bucket_id
+
+    numbers = itertools.count()
+
+    async def nothing() -> None:
+        pass
+
+    def plans_of_commit(work: Callable[[], Awaitable[Any]]) -> int:
+        updates = [{"action": "set-properties", "updates": {"n": str(next(numbers))}}]
+        with meanwhile(ns, monkeypatch, work) as tries:
+            ns.run(ns.tables.commit(ident(), (), updates, by=BY))
+        return len(tries)
+
+    for policy in ("{}", None, '{"Version":"2012-10-17"}'):
+        changed = settings.plan_policy(bucket_id, table.pointer.object_uuid, policy)
+        ns.run(ns.storage.index.commit(changed))
+        assert [plans_of_commit(nothing), plans_of_commit(nothing)] == [1, 1]
+        # One that changes between the plan and its transaction makes it be planned again.
+        assert plans_of_commit(functools.partial(ns.storage.index.commit, changed)) == 2
 
 
 def put_metadata(lake: lakes.Lake, *, name: str = "r", **changes: Any) -> str:

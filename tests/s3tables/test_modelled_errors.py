@@ -6,6 +6,7 @@ are there and in test_constraints.py, ForbiddenException in test_access.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,7 @@ from s3tables import face, wire_errors
 from server import asgi
 from server import errors as kit_errors
 from server.access import decide
-from storage import batch
+from storage import batch, index
 from storage import settings as storage_settings
 from tests.s3tables import test_errors
 from tests.s3tables.tables_service import TablesService, bucket_arn, opened
@@ -147,12 +148,15 @@ def answer(client: Any, operation: str, members: Members) -> tuple[int, str] | N
 def contend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every change find that the policies of its bucket changed after it looked."""
 
-    def expect(index: Any, bucket_id: int) -> batch.Expect:
-        current = real(index, bucket_id)
+    def expect(reading: Any, bucket_id: int) -> batch.Expect:
+        current = real(reading, bucket_id)
         return batch.Expect(store=current.store, key=current.key, value=b"of before")
 
     real = storage_settings.expect_policies
     monkeypatch.setattr(storage_settings, "expect_policies", expect)
+    # Each look finds that settings changed, so that none is answered from a cache.
+    changes = itertools.count()
+    monkeypatch.setattr(index.Index, "settings_changes", lambda _: next(changes))
 
 
 def valid(operation: str, arn: str) -> Members:
