@@ -2,12 +2,14 @@
 
 A kernel's name contains the type of its argument. A value becomes the canonical text of a VARIANT
 (`sql.variants`) type by type: the texts of all leaves of a batch are computed at once, by the
-kernels of their types, and joined.
+kernels of their types, and joined. The way back is the same: each value of a batch is taken apart,
+and the kernels of the leaves' types make their columns.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -233,6 +235,204 @@ LEAVES: dict[pa.DataType, str] = {
     pa.time64("us"): "_v_of_time",
     pa.binary(): "_v_of_binary",
 }
+
+
+# From a VARIANT
+
+
+def of_variant(encoded: str, zone: str, leaf: Leaf) -> Kernel:
+    """VARIANTs as nested values. JSON null, and an element that is SQL NULL, become NULL.
+
+    An object that becomes a struct has a struct's members and no others.
+    """
+    nested = arrow_type(encoded, zone)
+
+    def function(array: Any) -> Any:
+        rows = [None if text is None else _read(text) for text in array.to_pylist()]
+        try:
+            return _of_values(rows, nested, leaf)
+        except pa.ArrowInvalid as error:  # more than 64 bits, or than an array holds
+            raise coded("100071", f"Failed to cast variant value: {error}") from None
+
+    return Kernel(function=function, arguments=(pa.string(),), result=nested, volatility="volatile")
+
+
+def _read(text: str) -> variants.Value:
+    return variant_kernels.read_value(text)
+
+
+def _of_values(rows: list[variants.Value], arrow_type: Any, leaf: Leaf) -> Any:
+    rows = [None if row == variants.UNDEFINED else row for row in rows]
+    absent = pa.array([row is None for row in rows], pa.bool_())
+    if pa.types.is_struct(arrow_type):
+        names = [field.name for field in arrow_type]
+        for row in rows:
+            if row is not None and (not isinstance(row, dict) or set(row) != set(names)):
+                raise variant_kernels.failed_cast(row, f"OBJECT({', '.join(names)})")
+        columns = [
+            _of_values([None if row is None else row[field.name] for row in rows], field.type, leaf)
+            for field in arrow_type
+        ]
+        return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=absent)
+    if pa.types.is_map(arrow_type):
+        _check_all(rows, dict, "MAP")
+        entries = [(name, value) for row in rows for name, value in (row or {}).items()]
+        names_of_rows = [variants.text_value(name) for name, _ in entries]
+        keys = _of_values(names_of_rows, arrow_type.key_type, leaf)
+        items = _of_values([value for _, value in entries], arrow_type.item_type, leaf)
+        return _maps(_offsets(rows), keys, items, arrow_type, absent)
+    if pa.types.is_list(arrow_type):
+        _check_all(rows, list, "ARRAY")
+        elements = [element for row in rows for element in row or ()]
+        values: Any = _of_values(elements, arrow_type.value_type, leaf)
+        offsets = pa.array(_offsets(rows), pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, type=arrow_type, mask=absent)
+    return _of_scalars(rows, arrow_type, leaf)
+
+
+def _check_all(rows: list[variants.Value], form: type, shown: str) -> None:
+    for row in rows:
+        if row is not None and not isinstance(row, form):
+            raise variant_kernels.failed_cast(row, shown)
+
+
+def _offsets(rows: list[variants.Value]) -> list[int]:
+    """Return where the parts of each row begin among those of all rows, and where the last end."""
+    return list(itertools.accumulate((len(row or ()) for row in rows), initial=0))
+
+
+def _maps(offsets: list[int], keys: Any, items: Any, of_maps: Any, absent: Any) -> Any:
+    """Return maps; raises the coded error for a key that one of them has twice."""
+    shown = keys.to_pylist()
+    for low, high in itertools.pairwise(offsets):
+        own = shown[low:high]
+        if len(set(own)) < len(own):
+            raise variant_kernels.duplicate_key(str(own[-1]))
+    of_arrays: Any = pa.MapArray.from_arrays
+    return of_arrays(pa.array(offsets, pa.int32()), keys, items, type=of_maps, mask=absent)
+
+
+def _of_scalars(rows: list[variants.Value], arrow_type: Any, leaf: Leaf) -> Any:
+    texts = [None if row is None else variants.dumps(row) for row in rows]
+    columns = leaf(_reader_of(arrow_type)).function(
+        pa.array(texts, pa.string()), pa.array([""] * min(len(texts), 1), pa.string())
+    )
+    return columns.cast(arrow_type)
+
+
+def _reader_of(arrow_type: Any) -> str:
+    """Return the name of the kernel that reads a VARIANT as a leaf's type."""
+    if pa.types.is_decimal(arrow_type):
+        return f"_v_to_fixed_{arrow_type.precision}_{arrow_type.scale}"
+    return READERS[arrow_type]
+
+
+READERS: dict[pa.DataType, str] = {
+    pa.string_view(): "_v_to_text",
+    pa.int64(): "_v_to_fixed_38_0",
+    pa.float64(): "_v_to_real",
+    pa.bool_(): "_v_to_boolean",
+    pa.date32(): "_v_to_date",
+    pa.time64("us"): "_v_to_time",
+    pa.timestamp("us"): "_v_to_timestamp",
+    pa.binary(): "_v_to_binary",
+}
+"""The kernels that read a VARIANT as a type, but for NUMBERs that are decimals."""
+
+
+# MAPs
+
+
+def map_cat(encoded: str, zone: str) -> Kernel:
+    """The entries of two MAPs; of a key that both have, the value of the second."""
+    nested = arrow_type(encoded, zone)
+
+    def function(first: Any, second: Any) -> Any:
+        return _joined(first, second, nested)
+
+    return Kernel(
+        function=function, arguments=(nested, nested), result=nested, volatility="volatile"
+    )
+
+
+def map_insert(encoded: str, zone: str) -> Kernel:
+    """The entries of two MAPs, as map_cat; a fault for a key of both where the flag is not true."""
+    nested = arrow_type(encoded, zone)
+
+    def function(first: Any, second: Any, updates: Any) -> Any:
+        return _joined(first, second, nested, updates.to_pylist())
+
+    return Kernel(
+        function=function,
+        arguments=(nested, nested, pa.bool_()),
+        result=nested,
+        volatility="volatile",
+    )
+
+
+def map_only(encoded: str, zone: str, *, keeps: bool) -> Kernel:
+    """The entries of a MAP whose keys are in a list, or those whose keys are not."""
+    nested: Any = arrow_type(encoded, zone)
+    keys_type = pa.list_(pa.field("element", nested.key_type))
+
+    def function(maps: Any, wanted: Any) -> Any:
+        keys = maps.keys.to_pylist()
+        places = [
+            [at for at in _range(maps, row) if (keys[at] in set(listed or ())) is keeps]
+            for row, listed in enumerate(wanted.to_pylist())
+        ]
+        absent = pc.or_(maps.is_null(), wanted.is_null())
+        return _with_entries(maps.keys, maps.items, places, nested, absent)
+
+    return Kernel(
+        function=function, arguments=(nested, keys_type), result=nested, volatility="volatile"
+    )
+
+
+def _joined(first: Any, second: Any, nested: Any, updates: list[Any] | None = None) -> Any:
+    ours, theirs = first.keys.to_pylist(), second.keys.to_pylist()
+    absent = pc.or_(first.is_null(), second.is_null())
+    is_absent = absent.to_pylist()
+    places: list[list[int]] = []
+    for row in range(len(first)):
+        entries = {} if is_absent[row] else {ours[at]: at for at in _range(first, row)}
+        for at in () if is_absent[row] else _range(second, row):
+            if updates is not None and theirs[at] in entries and not updates[row]:
+                raise variant_kernels.duplicate_key(str(theirs[at]))
+            entries[theirs[at]] = len(ours) + at
+        places.append(list(entries.values()))
+    keys = pa.concat_arrays([first.keys, second.keys])
+    items = pa.concat_arrays([first.items, second.items])
+    return _with_entries(keys, items, places, nested, absent)
+
+
+def _range(maps: Any, row: int) -> range:
+    return range(maps.offsets[row].as_py(), maps.offsets[row + 1].as_py())
+
+
+def _with_entries(keys: Any, items: Any, places: list[list[int]], nested: Any, absent: Any) -> Any:
+    """Return maps of those entries that stand at places, which are lists for each row."""
+    flat = pa.array(itertools.chain.from_iterable(places), pa.int64())
+    offsets = pa.array(_offsets(places), pa.int32())
+    own_keys, own_items = _taken(keys, flat), _taken(items, flat)
+    of_maps: Any = pa.MapArray.from_arrays
+    return of_maps(offsets, own_keys, own_items, type=nested, mask=absent)
+
+
+def _taken(array: Any, places: Any) -> Any:
+    """Return the values at places. Arrow takes none of views of texts."""
+    return array.cast(_without_views(array.type)).take(places).cast(array.type)
+
+
+def _without_views(arrow_type: Any) -> Any:
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in arrow_type])
+    if pa.types.is_map(arrow_type):
+        return pa.map_(_without_views(arrow_type.key_type), _without_views(arrow_type.item_type))
+    if pa.types.is_list(arrow_type):
+        element = arrow_type.value_field
+        return pa.list_(element.with_type(_without_views(element.type)))
+    return pa.string() if pa.types.is_string_view(arrow_type) else arrow_type
 
 
 # FLATTEN

@@ -95,6 +95,45 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     raise errors.unsupported(f"data type {_sql(node)}")
 
 
+def cast_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlType:
+    """Return the type that a DataType after CAST means, which may be structured."""
+    if not isinstance(node, exp.DataType) or not node.args.get("nested") or not node.expressions:
+        return data_type(node, timestamp=timestamp)
+
+    def inner(part: Any) -> sqltypes.SqlType:
+        of_part = cast_type(part, timestamp=timestamp)
+        if of_part.structure is not None:
+            return of_part
+        cuts = of_part.name in sqltypes.CLOCKS and fraction_digits(part) not in (None, 6, 9)
+        if of_part.name not in PARTS_OF_STRUCTURES or of_part.length is not None or cuts:
+            raise errors.unsupported(f"{_sql(part)} inside a structured type")
+        return of_part
+
+    members = node.expressions
+    match getattr(node.this, "name", ""):
+        case "ARRAY" if len(members) == 1:
+            return sqltypes.structured("list", {"element": inner(members[0])})
+        case "MAP" if len(members) == 2:
+            key = inner(members[0])
+            if key.name == "text" or (key.name == "fixed" and not key.scale):
+                return sqltypes.structured("map", {"key": key, "value": inner(members[1])})
+        case "OBJECT":
+            fields = {}
+            for member in members:
+                if not isinstance(member, exp.ColumnDef) or member.args.get("constraints"):
+                    raise errors.unsupported(f"{_sql(member)} inside a structured type")
+                fields[member.name] = inner(member.args["kind"])
+            if len(fields) == len(members):
+                return sqltypes.structured("struct", fields)
+    raise errors.unsupported(f"data type {_sql(node)}")
+
+
+PARTS_OF_STRUCTURES = frozenset(
+    {"text", "fixed", "real", "boolean", "date", "time", "timestamp_ntz", "binary"}
+)
+"""Types that casts give the parts of structured values."""
+
+
 def column_type(node: Any) -> sqltypes.SqlType:
     """Return the type that a DataType means of a column, with the digits of a second it names."""
     declared = data_type(node)

@@ -612,7 +612,7 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     if node.args.get("format") is not None:
         raise errors.unsupported("CAST ... FORMAT")
     context = scope.environment.context
-    target = columns.data_type(node.to, timestamp=context.timestamp_mapping)
+    target = columns.cast_type(node.to, timestamp=context.timestamp_mapping)
     operand = node.this
     if target.name in ("timestamp_ntz", "date", "time"):
         operand = builders.without_offset(operand, context)

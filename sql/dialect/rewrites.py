@@ -75,6 +75,8 @@ def cast(
         if target.name not in ("variant", source.name):
             raise _no_cast(source, target)
         return exprs.retyped(to_variant(operand), target)
+    if target.structure is not None and not sqltypes.same_in_engine(source, target):
+        return _cast_to_structure(operand, target, lenient=lenient)
     if source.is_nested and target.is_nested and not sqltypes.same_in_engine(source, target):
         raise _no_cast(source, target)
     rewrite = CASTS.get((source.name, target.name))
@@ -225,6 +227,8 @@ def implicit(
         return operand
     if target.name == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
+    if target.structure is not None and operand.type.name != "null" and operand.literal is not None:
+        raise _no_cast(operand.type, target)
     converted = cast(operand, target, forms=forms)
     if target.wide and converted.type.is_integer:
         # Beside decimals the engine's CASE and UNION make 64-bit integers of both, and fail on
@@ -697,6 +701,15 @@ def _cast_to_array(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
 def _cast_to_object(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     computed = code.kernel("_v_to_object", as_arrow(operand, sqltypes.TEXT))
     return exprs.derived(computed, sqltypes.OBJECT, [operand], nullable=True)
+
+
+def _cast_to_structure(operand: Expr, target: sqltypes.SqlType, *, lenient: bool) -> Expr:
+    """Return a VARIANT, ARRAY or OBJECT, or a structured value, as one of another structure."""
+    if lenient or operand.type.name not in ("variant", target.name):
+        raise _no_cast(operand.type, target)
+    text = as_arrow(to_variant(operand), sqltypes.TEXT)
+    computed = code.kernel(f"_v_to_nested_{sqltypes.encoded(target)}", text)
+    return exprs.derived(computed, target, [operand], nullable=True)
 
 
 def _cast_from_variant(

@@ -189,6 +189,34 @@ def _map_contains_key(call: FunctionCall) -> Expr:
     return structures.contains_key(_map(call, 1), call.arg(0))
 
 
+def _map_cat(call: FunctionCall) -> Expr:
+    first, second = _map(call, 0), _map(call, 1)
+    return structures.joined(first, rewrites.cast(second, first.type))
+
+
+def _map_insert(call: FunctionCall) -> Expr:
+    """The entry is an OBJECT of one member first: without a member where the key is NULL."""
+    value, key = _map(call, 0), structures.as_key(_map(call, 0), call.arg(1))
+    updates = rewrites.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
+    entry = object_of([rewrites.cast(key, sqltypes.TEXT), call.arg(2)], keeps_null=True)
+    return structures.inserted(value, rewrites.cast(entry, value.type), updates)
+
+
+def _map_of_keys(*, keeps: bool) -> builders.Builder:
+    """MAP_PICK and MAP_DELETE: their keys are arguments, or the elements of an ARRAY."""
+
+    def build(call: FunctionCall) -> Expr:
+        value, keys = _map(call, 0), call.args[1:]
+        if keys[0].type.name == "array" and len(keys) == 1 and keeps:
+            listed = keys[0]
+        else:
+            listed = array_of([structures.as_key(value, key) for key in keys])
+        exact = rewrites.cast(listed, structures.keys_type(value))
+        return structures.chosen(value, exact, keeps=keeps)
+
+    return build
+
+
 def _map(call: FunctionCall, index: int) -> Expr:
     value = call.arg(index)
     if value.type.structure is None or value.type.structure.word != "map":
@@ -384,6 +412,10 @@ SEMISTRUCTURED_FUNCTIONS = (
     function("MAP_KEYS", "map", "array", _map_keys),
     function("MAP_SIZE", "map", "integer", _map_size),
     function("MAP_CONTAINS_KEY", "any map", "boolean", _map_contains_key),
+    function("MAP_CAT", "map map", "map", _map_cat),
+    function("MAP_INSERT", "map any any [boolean]", "map", _map_insert),
+    function("MAP_DELETE", "map any [any]*62", "map", _map_of_keys(keeps=False)),
+    function("MAP_PICK", "map any [any]*62", "map", _map_of_keys(keeps=True)),
     *(
         function(names, "variant", "boolean", _is_of(*type_names))
         for names, type_names in (

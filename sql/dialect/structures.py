@@ -100,6 +100,35 @@ def contains_key(value: Expr, key: Expr) -> Expr:
     return exprs.derived(has, sqltypes.BOOLEAN, [value, key])
 
 
+def joined(first: Expr, second: Expr) -> Expr:
+    """Return the entries of two MAPs of one type; of a key that both have, the second's value."""
+    computed = code.kernel(f"_map_cat_{sqltypes.encoded(first.type)}", first, second)
+    return exprs.derived(computed, first.type, [first, second])
+
+
+def inserted(value: Expr, entry: Expr, updates: Expr) -> Expr:
+    """Return a MAP with the entry of another one. updates: whether it replaces one of its key."""
+    name = f"_map_insert_{sqltypes.encoded(value.type)}"
+    computed = code.kernel(name, value, entry, updates)
+    return exprs.derived(computed, value.type, [value, entry, updates])
+
+
+def chosen(value: Expr, keys: Expr, *, keeps: bool) -> Expr:
+    """Return a MAP with the keys of an ARRAY of its keys' type alone, or without these."""
+    name = f"_map_{'pick' if keeps else 'delete'}_{sqltypes.encoded(value.type)}"
+    return exprs.derived(code.kernel(name, value, keys), value.type, [value, keys])
+
+
+def as_key(value: Expr, key: Expr) -> Expr:
+    """Return what is a key of a MAP as one; NULL for what the type of its keys does not hold."""
+    return _as_key(value, key)
+
+
+def keys_type(value: Expr) -> sqltypes.SqlType:
+    """Return the type of an ARRAY of a MAP's keys."""
+    return sqltypes.structured("list", {"element": _key_type(value)})
+
+
 def with_one_zero(select: relations.Rel) -> relations.Rel:
     """Return a SELECT that groups by structured values, or by DISTINCT, as `=` compares them.
 

@@ -1262,10 +1262,20 @@ def test_structured_values_are_copied_to_columns_of_their_structure(tmp_path: Pa
         assert await local.rows("select s, m, l[0]:a from u where id = 30") == [(None, None, 1.5)]
         await local.run("create view w as select id, s:x as x, l from u")
         assert await local.rows("select x, l[0]:a from w where id = 1") == [(7, 1.5)]
+        casts = (
+            "[{0}, null]::array(int) a, {{'k': {0}}}::map(varchar, int) m,"
+            " {{'x': {0}}}::object(x int) s"
+        )
+        await local.run(f"create table casts as select 1 as id, {casts.format(5)}")
+        await local.run(f"insert into casts select 2, {casts.format(6)}")
+        assert await local.rows(
+            "select a[0], a[1], m['k'] + 1, s:x, map_insert(m, 'j', 7)['j'] from casts order by id"
+        ) == [(5, None, 6, 5, 7), (6, None, 7, 6, 7)]
         await local.run("create table other as select s:in as s from t")
         refused = {
             "insert into u (id, s) select 1, s from other": "001065",
             "insert into u (id, s) select 1, object_construct('x', 1)": "001065",
+            "insert into casts (id, a) select 1, [5]": "001065",
             "insert into t (id, s) select 1, s from t": "000002",
         }
         for text, number in refused.items():

@@ -32,6 +32,9 @@ DOCUMENT = (
     """parse_json('{"a": {"b": [1, 2.50, {"c": null}]}, "n": "5", "x y": true, "D": 1.912e2}')"""
 )
 
+ABC = "{'a': 1, 'b': 2, 'c': 3}::map(varchar, number)"
+TENS = "{'map8001': '10', 'map8002': '20'}::map(varchar, varchar)"
+
 CASES: list[tuple[str, Any]] = [
     # two values are compared by their meaning
     ("""nullif(parse_json('{"a": 1}'), parse_json('{"a": 1.0}'))""", None),
@@ -180,6 +183,31 @@ CASES: list[tuple[str, Any]] = [
     ("object_pick({'a': 1, 'b': 2}, ['b'])", '{"b":2}'),
     ("object_keys({'b': 1, 'a': 2})", '["a","b"]'),
     ("json_extract_path_text('{\"a\": [1, \"x\"]}', 'a[1]')", "x"),
+    # casts to structured types, and MAPs
+    ("to_json([1, null, 2.5]::array(int))", "[1,undefined,3]"),
+    ("(([1, 2]::array(int))[1] + 1)::varchar", "3"),
+    ("to_json([[1], null]::array(array(varchar)))", '[["1"],undefined]'),
+    (
+        "to_json({'x': '2024-01-02', 'y': [true, null]}::object(x date, y array(boolean)))",
+        '{"x":"2024-01-02","y":[true,undefined]}',
+    ),
+    ("({'x': '2024-01-02'}::object(x date)):x", DATE(2024, 1, 2)),
+    ("({'x': 1, 'y': null}::object(x int, y float)::object(x varchar, y int)):x", "1"),
+    ("parse_json('null')::array(int)", None),
+    ("to_json({'a': 1, 'b': null}::map(varchar, number(5, 1)))", '{"a":1,"b":null}'),
+    ("({'1': 'x'}::map(int, varchar))[1]", "x"),
+    (
+        f"to_json(map_cat({TENS}, {{'map8002': '30', 'map8003': '40'}}::map(varchar, varchar)))",
+        '{"map8001":"10","map8002":"30","map8003":"40"}',
+    ),
+    (f"to_json(map_delete({ABC}, 'a', 'b', 'z'))", '{"c":3}'),
+    (f"to_json(map_pick({ABC}, 'a', 'b', 'z'))", '{"a":1,"b":2}'),
+    (f"to_json(map_pick({ABC}, ['a', 'b']))", '{"a":1,"b":2}'),
+    (f"to_json(map_insert({ABC}, 'd', 4))", '{"a":1,"b":2,"c":3,"d":4}'),
+    (f"to_json(map_insert({ABC}, 'a', 100, true))", '{"a":100,"b":2,"c":3}'),
+    (f"to_json(map_insert({ABC}, 'a', null, true))", '{"a":null,"b":2,"c":3}'),
+    (f"to_json(map_insert({ABC}, null, 5))", '{"a":1,"b":2,"c":3}'),
+    ("to_json(map_delete({'1': 'x', '2': 'y'}::map(int, varchar), 1.6, 2))", '{"1":"x"}'),
 ]
 
 
@@ -203,6 +231,12 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
         ("parse_url('x')", "100139", "Error parsing URL: scheme not specified"),
         ("parse_ip('x', 'INET')", "100139", "Error parsing IP"),
         ("object_insert({'a': 1}, 'a', 2)", "100104", "Duplicate field key 'a'"),
+        (f"map_insert({ABC}, 'a', 2)", "100104", "Duplicate field key 'a'"),
+        ("[1, 'x']::array(int)", "100071", 'Failed to cast variant value "x" to FIXED'),
+        ("{'x': 1}::object(x int, y int)", "100071", 'value {"x":1} to OBJECT(x, y)'),
+        ("{'x': 1, 'z': 2}::object(x int)", "100071", "to OBJECT(x)"),
+        ("parse_json('1')::map(varchar, int)", "100071", "value 1 to MAP"),
+        ("{'1': 1, '01': 2}::map(int, int)", "100104", "Duplicate field key"),
         ("array_flatten([[1], 2])", "100107", "Not an array"),
         ("array_insert([1], 100000000, 2)", "100039", "100000000"),
         ("array_generate_range(0, 100000000)", "100039", "100000000"),
@@ -238,6 +272,14 @@ def test_a_bad_value_is_refused_with_its_number(expression: str, code: str, word
         "is_array(1)",
         "1:a",
         "{'a': 1} + 1",
+        "'[1]'::array(int)",
+        "[1]::map(varchar, int)",
+        "[1]::array(varchar(3))",
+        "[1]::array(variant)",
+        "{'a': 1}::object(a int not null)",
+        "{'a': 1}::map(float, int)",
+        "try_cast('[1]' as array(int))",
+        "map_cat({'a': 1}, {'b': 2})",
     ],
 )
 def test_a_value_of_another_type_is_refused(expression: str) -> None:
