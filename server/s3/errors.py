@@ -55,10 +55,6 @@ class IncompleteBody(S3Error):
     """Fewer or more bytes arrived than the request announced."""
 
 
-class NotAnAccount(S3Error):
-    """The expected owner of a bucket is not the id of an account."""
-
-
 class MetadataTooLarge(S3Error):
     """User metadata exceeds 2 KiB."""
 

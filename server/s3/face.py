@@ -219,5 +219,5 @@ def _identify(
     row, value = rows.TABLE.identify(
         method=method, raw_path=raw_path, host_bucket=host_bucket, pairs=pairs, headers=headers
     )
-    owners = fields.parse_owner(headers, OWNER), fields.parse_owner(headers, SOURCE_OWNER)
+    owners = headers.get(OWNER), headers.get(SOURCE_OWNER)
     return row, value, None if owners == (None, None) else owners

@@ -166,7 +166,6 @@ _OF_SIGNATURE = frozenset(
 _PRESIGNED_V2 = "AWSAccessKeyId"
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
 _TAG_MARKS = "_.:/=+-@"
 _PLAIN_TAG = re.compile(r"[A-Za-z0-9 _.:/=+@-]*")
@@ -645,17 +644,6 @@ def parse_size(headers: preconditions.HeaderView) -> int | None:
     if not (value.isascii() and value.isdigit() and len(value) <= 19):
         raise errors.InvalidArgument("The length of the body must be a number", ArgumentValue=value)
     return int(value)
-
-
-def parse_owner(headers: preconditions.HeaderView, name: str) -> str | None:
-    """Return the account that the client expects to own a bucket; None if it expects none."""
-    value = headers.get(name)
-    if value is not None and not _ACCOUNT.fullmatch(value):
-        raise errors.NotAnAccount(
-            "The value of the expected bucket owner parameter must be an AWS Account ID... "
-            f"[{value}]"
-        )
-    return value
 
 
 def parse_source(headers: preconditions.HeaderView) -> CopySource:

@@ -173,7 +173,6 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     errors.EntityTooLarge: S3WireError(status=400, code="EntityTooLarge", fields=_own),
     errors.IncompleteBody: S3WireError(status=400, code="IncompleteBody", fields=_own),
     errors.MetadataTooLarge: S3WireError(status=400, code="MetadataTooLarge", fields=_own),
-    errors.NotAnAccount: S3WireError(status=400, code="InvalidBucketOwnerAWSAccountID"),
     errors.InvalidDigest: S3WireError(status=400, code="InvalidDigest", fields=_own),
     errors.BadDigest: S3WireError(status=400, code="BadDigest", fields=_own),
     errors.InvalidTag: S3WireError(status=400, code="InvalidTag", fields=_own),
