@@ -172,7 +172,7 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
                 "The policy is public, and BlockPublicPolicy of the bucket's public access block "
                 "refuses such policies"
             )
-        return {**settings, ownership.POLICY: text, ownership.PUBLIC: public}
+        return {**settings, ownership.POLICY: text}
 
     await change(services, call, put)
     return asgi.Response(204)
@@ -181,7 +181,8 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
 async def get_bucket_policy_status(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     """GetBucketPolicyStatus: public by policy or by access control list."""
     bucket = services.buckets.get(call.value.bucket)
-    public = bool(bucket.settings.get(ownership.PUBLIC)) or _has_public_acl(bucket)
+    text = bucket.settings.get(ownership.POLICY)
+    public = _has_public_acl(bucket) or (text is not None and publicity.is_public(json.loads(text)))
     return asgi.Response(200, wire.XML_HEADERS, wire.policy_status(public=public))
 
 
@@ -255,10 +256,9 @@ async def delete_configuration(
     name: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
     """Remove a configuration. It is no error if the bucket does not have it."""
-    gone = {name, ownership.PUBLIC} if name == ownership.POLICY else {name}
 
     def delete(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {other: value for other, value in settings.items() if other not in gone}
+        return {other: value for other, value in settings.items() if other != name}
 
     await change(services, call, delete)
     return asgi.Response(204)

@@ -10,10 +10,12 @@ table, its own policy apply to it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import json
 from typing import Final
 
-from server.access import acls, arns, decide, model, policies
+from server.access import acls, arns, decide, model, policies, publicity
 from server.access import errors as access_errors
 from server.s3 import bucketacls
 from storage import batch, buckets, errors, objects, tags
@@ -24,13 +26,17 @@ POLICY: Final = stored_settings.POLICY
 """The setting of a bucket, or of a table, that is its policy."""
 RESTRICT: Final = "RestrictPublicBuckets"
 """The member of a public access block that this module reads."""
-PUBLIC: Final = "policy_is_public"
-"""The bucket setting: whether the policy is public."""
 
 COMPILED_MAX: Final = 1024
 COMPILED_CHARACTERS_MAX: Final = 512 * 1024
 """The number of compiled policies in the cache, and the size of their texts: a compiled policy
 takes some 40 bytes per character."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _Compiled:
+    policy: policies.CompiledPolicy
+    public: bool
 
 
 class Ownership:
@@ -42,7 +48,7 @@ class Ownership:
         self._index = index
         self._buckets = buckets
         self._objects = objects
-        self._compiled: dict[str, policies.CompiledPolicy] = {}
+        self._compiled: dict[str, _Compiled] = {}
         self._compiled_characters = 0
 
     def side_of(self, demand: model.Demand) -> decide.ResourceSide:
@@ -56,7 +62,7 @@ class Ownership:
         if named.account:
             return decide.ResourceSide(
                 account=named.account,
-                policies=tuple(map(self._compile, self._tables_texts(named))),
+                policies=tuple(self._compile(text).policy for text in self._tables_texts(named)),
                 tags=functools.partial(self._tags_of, named),
             )
         if named.service != "s3":
@@ -71,8 +77,12 @@ class Ownership:
         if bucket.type != "general":
             return decide.ResourceSide(account=bucket.owner)
         text = bucket.settings.get(POLICY)
-        compiled = () if text is None else (self._compile(text),)
-        restricted = text is not None and _is_restricted(bucket)
+        compiled = None if text is None else self._compile(text)
+        restricted = (
+            compiled is not None
+            and compiled.public
+            and bool(bucketacls.block_of(bucket.settings).get(RESTRICT))
+        )
         account, grants = bucket.owner, None
         if demand.maker is not None:
             account = demand.maker
@@ -82,7 +92,7 @@ class Ownership:
             account, grants = self._granted(bucket, named.resource.partition("/")[2], demand)
         return decide.ResourceSide(
             account=account,
-            policies=compiled,
+            policies=() if compiled is None else (compiled.policy,),
             restricted_to=bucket.owner if restricted else None,
             grants=grants,
             only_denies=account != bucket.owner,
@@ -186,10 +196,13 @@ class Ownership:
             return False, None
         return True, info.attributes.acl
 
-    def _compile(self, text: str) -> policies.CompiledPolicy:
+    def _compile(self, text: str) -> _Compiled:
         compiled = self._compiled.get(text)
         if compiled is None:
-            compiled = policies.parse_policy(text, policy_type="resource")
+            compiled = _Compiled(
+                policy=policies.parse_policy(text, policy_type="resource"),
+                public=publicity.is_public(json.loads(text)),
+            )
             self._compiled_characters += len(text)
             if (
                 len(self._compiled) >= COMPILED_MAX
@@ -199,11 +212,6 @@ class Ownership:
                 self._compiled_characters = len(text)
             self._compiled[text] = compiled
         return compiled
-
-
-def _is_restricted(bucket: storage_model.BucketInfo) -> bool:
-    block = bucketacls.block_of(bucket.settings)
-    return bool(block.get(RESTRICT)) and bool(bucket.settings.get(PUBLIC))
 
 
 _MAKERS: Final = acls.Grants(

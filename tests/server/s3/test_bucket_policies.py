@@ -662,6 +662,26 @@ def test_restrict_public_buckets_leaves_a_public_policy_to_the_account(
     assert who_reads(place, bucket) == {"owner", "stranger"}
 
 
+def test_the_block_holds_for_a_policy_that_was_stored_as_not_public(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    """Earlier releases took an Allow for `anonymous` for one that meets no request."""
+    condition = {"StringEquals": {"aws:PrincipalAccount": "anonymous"}}
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Condition=condition))
+
+    async def as_an_earlier_release_stored_it() -> None:
+        await place.storage.buckets.change(
+            bucket, lambda settings: {**settings, "policy_is_public": False}
+        )
+
+    place.run(as_an_earlier_release_stored_it())
+    assert owner.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"] == {"IsPublic": True}
+    assert who_reads(place, bucket) == {"owner", "anonymous"}
+    block = {**BLOCK, "RestrictPublicBuckets": True}
+    owner.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
+    assert who_reads(place, bucket) == {"owner"}
+
+
 @pytest.mark.parametrize(
     ("change", "public"),
     [
