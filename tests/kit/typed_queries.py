@@ -116,6 +116,8 @@ def typed(node: Node) -> Node:
 
 
 EMPTY = same("clause", "")
+TOTAL_ORDER = "total order"
+"""The sort of an order of a window that leaves no ties: with a part less, rows have no order."""
 
 
 # The rows
@@ -817,7 +819,7 @@ class Generator:
             partition = same("clause", "partition by {0} ", self._pick(scope.leaves))
         leaves = list(scope.leaves)
         self._rng.shuffle(leaves)
-        order = same("clause", "order by {*}", *(self._ordering(leaf) for leaf in leaves))
+        order = same(TOTAL_ORDER, "order by {*}", *(self._ordering(leaf) for leaf in leaves))
         argument = self._pick(scope.leaves)
         choice = self._rng.randrange(8)
         if choice < 3:
@@ -1306,6 +1308,8 @@ def _common(nodes: list[Node]) -> Type | None:
 
 def smaller(node: Node) -> Iterator[Node]:
     """Yield trees like node with one part replaced by less, the largest steps first."""
+    if node.sort == TOTAL_ORDER:
+        return
     for below in _below(node):
         if below.sort == node.sort:
             yield below
