@@ -22,9 +22,14 @@ ACL: Final = records.BUCKET_ACL
 without it is granted to its owner alone."""
 
 
+def controls_of(settings: Mapping[str, Any]) -> str:
+    """Return the value of a bucket's ownership controls that holds for these settings."""
+    return str(settings.get(CONTROLS, WRITER))
+
+
 def takes_acls(settings: Mapping[str, Any]) -> bool:
     """Return whether access control lists count in a bucket of these settings."""
-    return bool(settings.get(CONTROLS, WRITER) != ENFORCED)
+    return controls_of(settings) != ENFORCED
 
 
 def block_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -116,15 +116,15 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 "You own a table bucket of this name. Use the s3tables API for table buckets.",
                 BucketName=operation.bucket,
             ) from None
-        existing = services.buckets.get(operation.bucket)
-        if not _is_as_wanted(existing, operation, wanted, acl):
-            raise
         if services.region != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(
                 "Your previous request to create the named bucket succeeded and you already own "
                 "it.",
                 BucketName=operation.bucket,
             ) from None
+        existing = services.buckets.get(operation.bucket)
+        if not _is_as_wanted(existing, operation, wanted, acl):
+            raise
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
 
@@ -215,9 +215,18 @@ def _is_as_wanted(
         settings.get(bucketacls.ACL) == acl.get(bucketacls.ACL)
         and (not wanted.tags or settings.get(configurations.TAGS) == wanted.tags)
         and (bucket.object_lock or not operation.object_lock)
-        and operation.ownership in (None, settings.get(bucketacls.CONTROLS))
-        and wanted.constraint in (None, settings.get(LOCATION, bucket.region))
+        and operation.ownership in (None, bucketacls.controls_of(settings))
+        and (
+            wanted.constraint is None
+            or _region_of(wanted.constraint)
+            == _region_of(str(settings.get(LOCATION, bucket.region)))
+        )
     )
+
+
+def _region_of(constraint: str) -> str:
+    """Return the region that a location constraint names: `EU` is the old name of eu-west-1."""
+    return "eu-west-1" if constraint == "EU" else constraint
 
 
 def _check_region(constraint: str | None, region: str) -> None:

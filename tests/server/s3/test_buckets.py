@@ -40,8 +40,10 @@ def test_outside_of_us_east_1_a_bucket_of_ones_own_is_a_conflict(
     monkeypatch: pytest.MonkeyPatch, store: kit.ObjectStore, bucket: str
 ) -> None:
     monkeypatch.setattr(buckets, "GLOBAL_REGION", "another")
-    answer = kit.call(store, "PUT", f"/{bucket}")
-    assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
+    lacks = {"x-amz-bucket-object-lock-enabled": "true"}
+    for headers in ({}, lacks, {"x-amz-object-ownership": "BucketOwnerEnforced"}):
+        answer = kit.call(store, "PUT", f"/{bucket}", headers)
+        assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,31 @@ def test_a_bucket_that_lacks_what_is_asked_for_is_not_created_again(
         s3.create_bucket(Bucket="existing", **wanted)
     # It is there as it is wanted.
     s3.create_bucket(Bucket="existing", CreateBucketConfiguration={"LocationConstraint": "EU"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"ObjectOwnership": "ObjectWriter"}),
+        ({"ObjectOwnership": "ObjectWriter"}, {}),
+        ({"ObjectOwnership": "BucketOwnerEnforced"}, {"ObjectOwnership": "BucketOwnerEnforced"}),
+        ({"ObjectLockEnabledForBucket": True}, {"ObjectLockEnabledForBucket": True}),
+        (
+            {"CreateBucketConfiguration": {"LocationConstraint": "EU"}},
+            {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}},
+        ),
+        (
+            {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}},
+            {"CreateBucketConfiguration": {"LocationConstraint": "EU"}},
+        ),
+    ],
+)
+def test_a_bucket_that_has_what_is_asked_for_is_created_again(
+    s3: Any, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    s3.create_bucket(Bucket="as-wanted", **first)
+    s3.create_bucket(Bucket="as-wanted", **second)
+    s3.delete_bucket(Bucket="as-wanted")
 
 
 @pytest.mark.parametrize(
