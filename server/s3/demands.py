@@ -172,6 +172,8 @@ def _presigned_hash(call: calls.Call) -> str:
 def _existing_tags(
     demand: model.Demand, buckets: buckets.Buckets, objects: objects.Objects
 ) -> Mapping[str, model.ContextValue]:
+    if demand.object_info is not None:
+        return decide.tag_keys(("s3:ExistingObjectTag/",), demand.object_info.attributes.tags)
     bucket, _, name = demand.place.partition("/")
     version_id = demand.context.get("s3:VersionId")
     try:

@@ -431,6 +431,8 @@ def headers_of_read(
 
     def may(demanding: demands.DemandOfVersion) -> bool:
         demand = demanding(call.context, info.bucket, info.key, version_id)
+        # Its tags and its list are those that count, not those of the newest object.
+        demand = msgspec.structs.replace(demand, object_info=info)
         demand = demands.with_request_keys(services, call, demand)
         return services.authoriser.permits(call.principal, demand)
 

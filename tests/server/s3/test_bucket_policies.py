@@ -17,7 +17,7 @@ import requests
 
 from server import config
 from server.access import model, policies, publicity
-from server.s3 import ownership
+from server.s3 import engines, ownership
 from tests.kit import s3 as kit
 
 OTHER_ACCOUNT = "111111111111"
@@ -413,6 +413,33 @@ def test_the_number_of_tags_is_for_callers_that_may_read_them(
         for read in (stranger.get_object, stranger.head_object):
             assert tuple(read(**each).get("TagCount") for each in (newest, named)) == counts
     assert owner.get_object(**newest, Range="bytes=0-0")["TagCount"] == 2
+
+
+def test_the_number_of_tags_is_judged_by_the_tags_of_the_object_that_is_read(
+    place: kit.ObjectStore, owner: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write of other tags ends between the read of an object and its answer."""
+    text = json.loads(policy(bucket))
+    condition = {"StringEquals": {"s3:ExistingObjectTag/open": "yes"}}
+    reading = json.loads(policy(bucket, Action="s3:GetObjectTagging", Condition=condition))
+    text["Statement"] += reading["Statement"]
+    owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(text))
+    stranger = client_of(place, STRANGER)
+    find_readable = engines.find_readable
+    earlier: list[Any] = []
+
+    def read_earlier(*arguments: Any, **named: Any) -> Any:
+        earlier.append(find_readable(*arguments, **named))
+        return earlier[0]
+
+    monkeypatch.setattr(engines, "find_readable", read_earlier)
+    for tags, count in (("open=yes", 1), ("open=no", None)):
+        earlier.clear()
+        owner.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging=tags)
+        assert stranger.head_object(Bucket=bucket, Key="k").get("TagCount") == count
+        other = "open=no" if count else "open=yes"
+        owner.put_object(Bucket=bucket, Key="k", Body=b"1", Tagging=other)
+        assert stranger.head_object(Bucket=bucket, Key="k").get("TagCount") == count
 
 
 def test_the_lock_of_an_object_is_for_callers_that_may_read_it(
