@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import hashlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
@@ -78,7 +79,7 @@ class ChildDecoder:
         """Return live entries. Raises InvalidManifest, DecoderDied, DecodingInterrupted."""
         if len(data) <= self._inline_bytes_max:
             try:
-                return manifests.live_entries(data, manifest, bounds=avro.INLINE)
+                return manifests.live_entries(data, manifest, bounds=_inline_bounds())
             except manifests.BeyondBounds:
                 pass  # the child takes more
         described = msgspec.msgpack.encode(manifest)
@@ -88,7 +89,7 @@ class ChildDecoder:
         """Return manifests. Raises InvalidManifest, DecoderDied, DecodingInterrupted."""
         if len(data) <= self._inline_bytes_max:
             try:
-                return manifests.decode_manifest_list(data, bounds=avro.INLINE)
+                return manifests.decode_manifest_list(data, bounds=_inline_bounds())
             except manifests.BeyondBounds:
                 pass  # the child takes more
         return await self._decoded(Work.MANIFEST_LIST, b"", data, manifests.unpack_manifests)
@@ -165,6 +166,11 @@ class ChildDecoder:
             if child.process.returncode is None:
                 child.process.kill()
             await child.process.wait()
+
+
+def _inline_bounds() -> avro.Bounds:
+    """Return the bounds of what is decoded here: nothing that imports pyarrow for it."""
+    return avro.INLINE_SNAPPY if "pyarrow" in sys.modules else avro.INLINE
 
 
 class _Deaths:

@@ -7,15 +7,17 @@ import io
 import os
 import signal
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import msgspec
+import pyarrow as pa
 import pytest
 
-from catalog import decoding, decoding_child, errors, manifests
+from catalog import avro, decoding, decoding_child, errors, manifests
 from tests.catalog import test_manifests as samples
 
 DATA, WRITTEN = samples.encode(
@@ -88,6 +90,40 @@ def test_small_manifests_of_an_unpartitioned_table_start_no_child() -> None:
     assert process_id is None
     assert entries == manifests.live_entries(data, manifest)
     assert [entry.data_file.partition for entry in entries] == [(), ()]
+
+
+def with_snappy(data: bytes) -> bytes:
+    """Return a deflated file of one block as a file of one snappy block."""
+    header, block, _ = data.split(samples.SYNC)
+    reader = avro.Block(block)
+    count, size_bytes = reader.read_int(), reader.read_int()
+    body = zlib.decompress(reader.take(size_bytes), -zlib.MAX_WBITS)
+    packed = pa.Codec("snappy").compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
+    head = bytearray()
+    avro.write_int(head, count)
+    avro.write_int(head, len(packed))
+    named = header.replace(b"\x0edeflate", b"\x0csnappy")
+    return named + samples.SYNC + head + packed + samples.SYNC
+
+
+def test_a_small_snappy_manifest_does_not_import_pyarrow_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = with_snappy(DATA)
+    assert len(data) < decoding.INLINE_BYTES_MAX
+
+    async def work() -> tuple[list[manifests.ManifestEntry], bool]:
+        decoder = decoding.ChildDecoder()
+        try:
+            return await decoder.decode(data, MANIFEST), decoder.process_id is not None
+        finally:
+            await decoder.close()
+
+    expected = manifests.live_entries(DATA, MANIFEST)
+    assert asyncio.run(work()) == (expected, False)  # this process has pyarrow
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    assert asyncio.run(work()) == (expected, True)
+    assert "pyarrow" not in sys.modules
 
 
 def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
