@@ -597,9 +597,11 @@ def _unsnap(block: bytes, bytes_max: int) -> bytes:
     size = _unsnap_length(body)
     if size > bytes_max:
         raise AvroBeyondBounds("an Avro file is too large once decompressed")
-    # Late: it costs a quarter of a server's start, and few writers choose snappy.
-    import pyarrow
-
+    try:
+        # Late: it costs a quarter of a server's start, and few writers choose snappy.
+        import pyarrow
+    except ImportError as error:  # as where the bound of memory is too low for its libraries
+        raise InvalidAvro(f"snappy blocks cannot be read here: {error}") from error
     try:
         data: bytes = pyarrow.decompress(body, size, codec="snappy", asbytes=True)
     except pyarrow.ArrowException as error:

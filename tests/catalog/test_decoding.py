@@ -126,6 +126,30 @@ def test_a_small_snappy_manifest_does_not_import_pyarrow_here(
     assert "pyarrow" not in sys.modules
 
 
+def test_a_child_that_cannot_import_pyarrow_refuses_snappy_and_lives_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # its import raises ImportError
+    described = msgspec.msgpack.encode(MANIFEST)
+    requests = io.BytesIO(
+        b"".join(
+            decoding_child.REQUEST.pack(decoding_child.Work.MANIFEST, len(described), len(data))
+            + described
+            + data
+            for data in (with_snappy(DATA), DATA)
+        )
+    )
+    answers = io.BytesIO()
+    decoding_child.serve(requests, answers)
+    answers.seek(0)
+    frame, size = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert frame == decoding_child.Frame.COMPLAINT
+    assert b"snappy" in answers.read(size)
+    frame, size = decoding_child.ANSWER.unpack(answers.read(decoding_child.ANSWER.size))
+    assert frame == decoding_child.Frame.LAST
+    assert manifests.unpack_entries(answers.read(size)) == manifests.live_entries(DATA, MANIFEST)
+
+
 def test_a_broken_manifest_is_refused_and_the_child_lives_on() -> None:
     async def work(decoder: decoding.ChildDecoder) -> None:
         await decoder.decode(DATA, MANIFEST)
