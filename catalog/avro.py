@@ -84,7 +84,7 @@ INLINE = Bounds(
 )
 """Decoded in some milliseconds, and in thirty at most, for any content."""
 INLINE_SNAPPY = dataclasses.replace(INLINE, codecs=INLINE.codecs | {"snappy"})
-"""The same where pyarrow is imported: its import takes a third of a second."""
+"""The same where pyarrow is imported: its import takes a fifth of a second."""
 
 ISOLATED = Bounds(
     decoded_bytes_max=128 * 1024 * 1024,
