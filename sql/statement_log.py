@@ -22,14 +22,14 @@ _LEXEME: Final = re.compile(
     r"""
       (?P<blank> \s++ )
     | (?P<comment> (?: -- | // ) [^\n]*+ | /\* .*? (?: \*/ | \Z ) )
-    | (?P<text> ' (?: [^'\\] | '' | \\. )*+ (?: ' | \Z ) | \$\$ .*? (?: \$\$ | \Z ) )
+    | (?P<text> ' (?: [^'\\] | '' | \\. )*+ (?: ' | \\?+ \Z ) | \$\$ .*? (?: \$\$ | \Z ) )
     | (?P<quoted> " [^"]*+ (?: " | \Z ) )
     | (?P<word> [^\W\d] [\w$]*+ )
     | (?P<other> \d [^\s,;()='"]*+ | . )
     """,
     re.S | re.X,
 )
-"""Parts of a statement's text, which may be cut anywhere."""
+"""Parts of a statement's text, which may be cut anywhere: within a string's escape too."""
 _SIGNS: Final = frozenset("=:>(")
 """What may stand between PASSWORD and a password, `=>` and `:=` too."""
 _CLOSED: Final = frozenset({"text", "quoted", "comment"})
@@ -44,17 +44,18 @@ _OPTIONS: Final = frozenset(
     )
 )
 """Options whose values are secrets."""
-_NAME: Final = (
-    r"(?:[a-z0-9$]+_)*(?:pass(?:word|wd|phrase)|pwd|secret|secret_string|token|credentials?"
-    r"|(?:api|secret|secret_access|private|master|encryption|signing)_key)(?:_?\d)*"
+# Every search below takes linear time: no repeat may begin anew within what it has gone through.
+_NAME_END: Final = (
+    r"(?<![^\W_])(?:pass(?:word|wd|phrase)|pwd|secret|secret_string|token|credentials?"
+    r"|(?:api|secret|secret_access|private|master|encryption|signing)_key)(?:_?\d)*+"
 )
-_NAMED: Final = re.compile(_NAME, re.I)
-"""Names of variables, arguments and columns that may hold a secret, such as `api_token`."""
-_ASSIGNED: Final = re.compile(rf"\b{_NAME}[\"\s]*(?:=|:=)", re.I)
+_NAMED: Final = re.compile(rf"{_NAME_END}\Z", re.I)
+"""The end of names of variables, arguments and columns that may hold a secret: `api_token`."""
+_ASSIGNED: Final = re.compile(rf"{_NAME_END}[\"\s]*+:?=", re.I)
 _VALUE: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\."  # a JSON Web Token
-    rf"|\b{programmatic.ID_PREFIX}[A-Z2-7]{{8,}}\."
+    r"|(?<![\w-])(?>[\w-]*?\beyJ)[\w-]{8,}+\.[\w-]{8,}+\."  # a JSON Web Token
+    rf"|\b{programmatic.ID_PREFIX}[A-Z2-7]{{8,}}+\."
 )
 """Secrets that their own form shows."""
 _HINT: Final = re.compile(
@@ -217,9 +218,9 @@ def _sort_of(word: str, *, is_set: bool) -> Literal["", "password", "option", "n
     """Return how a word, in lower case, says that a secret follows; "" if it does not."""
     if word == WORD:
         return "password"
-    if word in _OPTIONS or (is_set and _NAMED.fullmatch(word)):
+    if word in _OPTIONS or (is_set and _NAMED.search(word)):
         return "option"
-    return "name" if _NAMED.fullmatch(word) else ""
+    return "name" if _NAMED.search(word) else ""
 
 
 def _sets_several_with_secret(lexemes: Sequence[tuple[str, str]]) -> bool:
@@ -230,7 +231,7 @@ def _sets_several_with_secret(lexemes: Sequence[tuple[str, str]]) -> bool:
             break
         is_list = is_list or part == "("
         is_name = group in ("word", "quoted")
-        has_secret = has_secret or (is_name and _NAMED.fullmatch(part.strip('"')) is not None)
+        has_secret = has_secret or (is_name and _NAMED.search(part.strip('"')) is not None)
     return is_list and has_secret
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sql import errors, limits, outcomes, statement_log
@@ -100,6 +102,13 @@ PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY--
     [
         ("set api_token = 'x'", "set api_token = '********'"),
         ("set db_password = 'it's'", "set db_password = '********'"),
+        ("set _token = 'x'", "set _token = '********'"),
+        ("select f(a__secret_2 => 'x')", "select f(a__secret_2 => '********')"),
+        (f"select 'c' --{WEB_TOKEN}", "select 'c' /* ******** */"),
+        (f"select 'a-eyJ-{WEB_TOKEN}'", "select '********'"),
+        ("select 'token = x\\", "select '********'"),  # cut within an escape
+        ("set a = 'db$_token = x'", "set a = '********'"),
+        ("set a = 'tokens = x, subtoken = y'", "set a = 'tokens = x, subtoken = y'"),
         ("set pin_secret = 1234", "set pin_secret = '********'"),
         ("SET (a, my_secret) = ('x', 'y')", "SET (a, my_secret) = ('********', '********')"),
         (f"set a = '{PRIVATE_KEY}'", "set a = '********'"),
@@ -140,7 +149,28 @@ def test_keys_and_tokens_are_not_recorded(text: str, shown: str) -> None:
     assert statement_log.shown_text(text) == shown
 
 
-def test_a_text_of_many_names_is_read_in_linear_time() -> None:
+@pytest.mark.parametrize(
+    "part",
+    [
+        "token_", "set a_", "$_", "a$", "$", "-", "_", ".", "a.", "a-", "'", "''", "\\", "\\'", '"',
+        "'a\\'", '"a', "token$", "$token", "token_1", "token1 ", "token\"", "token ", "token:",
+        "eyJ-", "eyJ.", "eyJ-eyJabcdefgh.", "eyJabcdefgh.", "-eyJabcdefgh", "BHPT-", "BHPTABCDEFGH",
+        "-----BEGIN ", "-----BEGIN PRIVATE KEY", "PRIVATE KEY", "/*", "--", "//", "$$", "(", "1",
+        "email ", "email/**/", "set token", "execute ", "immediate ", "execute immediate", "\n",
+    ],
+)  # fmt: skip
+def test_a_text_of_many_parts_is_read_in_linear_time(part: str) -> None:
+    text = (part * limits.TEXT_SEARCHED_LENGTH_MAX)[: limits.TEXT_SEARCHED_LENGTH_MAX - 1] + "\\"
+    head = f"token {text}"[: limits.TEXT_KEPT_LENGTH_MAX - 1] + "\\"
+    started_at = time.process_time()
+    message_of(text)
+    statement_log.shown_text(head)
+    statement_log.type_of(text, None)
+    # 0.05 s is usual; a quadratic search of this many characters takes 5 s and more
+    assert time.process_time() - started_at < 1
+
+
+def test_a_text_of_many_names_is_recorded() -> None:
     for text in ("token_" * 10_000, "set " + "a_" * 20_000, "token" + " " * 60_000 + "x"):
         assert statement_log.shown_text(text) == text[: limits.TEXT_KEPT_LENGTH_MAX]
         assert message_of(text) == MESSAGE
