@@ -150,31 +150,36 @@ def shown_text(text: str) -> str:
 
     A password is what follows the word PASSWORD and signs such as `=`, also where the syntax is
     wrong: up to a comma, the line's end or the next property of a user. So is what follows `=` and
-    an option of secrets, or a variable of SET whose name says that it holds one; elsewhere such a
-    name hides the string that follows. Where a string, a quoted name or a comment has such a word
-    among others, it may be a statement itself: then all such parts are masked. A private key or a
-    token hides the string or comment that it stands in.
+    an option of secrets. A variable of SET whose name says that it holds a secret hides all strings
+    and numbers up to the statement's end; elsewhere such a name hides the string that follows.
+    Where a string, a quoted name or a comment has such a word among others, it may be a statement
+    itself: then all such parts are masked. A private key or a token hides the string or comment
+    that it stands in.
     """
     head = text[: limits.TEXT_KEPT_LENGTH_MAX]
     if _HINT.search(head) is None:
         return head
     lexemes = [(match.lastgroup or "", match[0]) for match in _LEXEME.finditer(head)]
-    first = _FIRST_WORD.match(head)
-    is_set = first is not None and first[1].upper() == "SET"
-    masks_all = (is_set and _sets_several_with_secret(lexemes)) or any(
-        _may_be_statement(part) for group, part in lexemes if group in _CLOSED
-    )
+    masks_all = any(_may_be_statement(part) for group, part in lexemes if group in _CLOSED)
     shown: list[str] = []
     state: Literal["", "after word", "after sign", "in password", "after reserved"] = ""
     sort: Literal["", "password", "option", "name"] = ""
     is_assigned = False  # an equals sign stands between the word and its value
     blank = ""  # the last one within a password
+    is_start = True  # of a statement
+    is_set = names_variables = sets_secret = False
     for index, (group, part) in enumerate(lexemes):
         is_between = group in ("blank", "comment")
+        if part == ";":
+            is_start, is_set, names_variables, sets_secret = True, False, False, False
+        elif is_start and not is_between and part != "(":
+            is_start = False
+            is_set = names_variables = part.upper() == "SET"
+        names_variables = names_variables and part != "="
         if state == "in password":
-            if _is_property(lexemes, index):
+            if not sets_secret and _is_property(lexemes, index):
                 shown.append(blank)
-            elif part not in (",", ";") and not (group == "blank" and "\n" in part):
+            elif part != ";" and (sets_secret or not _ends_password(group, part)):
                 blank = part if group == "blank" else ""
                 continue
             state = ""
@@ -203,14 +208,18 @@ def shown_text(text: str) -> str:
             if group == "text":  # such as LIKE 'a'
                 shown.append(f"'{MASK}'")
                 continue
-        if group in _CLOSED and (masks_all or _VALUE.search(part) is not None):
+        is_secret = masks_all or (sets_secret and not names_variables)
+        if group in _CLOSED and (is_secret or _VALUE.search(part) is not None):
             shown.append(f"/* {MASK} */" if group == "comment" else f"'{MASK}'")
+        elif sets_secret and (group == "text" or part[0].isdigit()):
+            shown.append(f"'{MASK}'")
         else:
             shown.append(part)
         if group in ("word", "quoted"):
             named = _sort_of(part.strip('"').lower(), is_set=is_set)
             if named:
                 state, sort, is_assigned = "after word", named, False
+                sets_secret = sets_secret or names_variables
     return "".join(shown)
 
 
@@ -223,16 +232,9 @@ def _sort_of(word: str, *, is_set: bool) -> Literal["", "password", "option", "n
     return "name" if _NAMED.search(word) else ""
 
 
-def _sets_several_with_secret(lexemes: Sequence[tuple[str, str]]) -> bool:
-    """Return whether one of several variables before the equals sign may hold a secret."""
-    is_list = has_secret = False
-    for group, part in lexemes:
-        if part == "=":
-            break
-        is_list = is_list or part == "("
-        is_name = group in ("word", "quoted")
-        has_secret = has_secret or (is_name and _NAMED.search(part.strip('"')) is not None)
-    return is_list and has_secret
+def _ends_password(group: str, part: str) -> bool:
+    """Return whether a password, which may have several parts, ends before a part."""
+    return part == "," or (group == "blank" and "\n" in part)
 
 
 def _may_be_statement(part: str) -> bool:
