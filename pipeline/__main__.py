@@ -103,15 +103,19 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
     started = time.monotonic()
     _reach_this_machine_without_proxy()
     try:
-        if options.job in LOCAL_JOBS:
-            outcome, sentence = LOCAL_JOBS[options.job](options, say)
-        else:
-            workfolders.remove_abandoned()
-            options.gets = _resources(options)
-            server = servers.find(
-                url=options.url, data=options.data, environment=os.environ, region=options.region
-            )
-            outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
+        with interruption.of_the_process():
+            if options.job in LOCAL_JOBS:
+                outcome, sentence = LOCAL_JOBS[options.job](options, say)
+            else:
+                workfolders.remove_abandoned()
+                options.gets = _resources(options)
+                server = servers.find(
+                    url=options.url,
+                    data=options.data,
+                    environment=os.environ,
+                    region=options.region,
+                )
+                outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
         if not isinstance(error, errors.JobsFailed):
             _say_log(options, say)

@@ -46,7 +46,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.ServerE
 @pytest.fixture
 def interruption(monkeypatch: pytest.MonkeyPatch) -> Iterator[interrupts.Interrupts]:
     """The handler of signals, as a job's process has it."""
-    numbers = (signal.SIGINT, signal.SIGTERM, interrupts.CANCEL)
+    numbers = (signal.SIGINT, signal.SIGTERM, interrupts.CANCEL, interrupts.AGAIN)
     before = [signal.getsignal(number) for number in numbers]
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     handler = interrupts.Interrupts()

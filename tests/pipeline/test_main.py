@@ -446,23 +446,71 @@ def test_an_interrupt_that_a_library_swallowed_ends_the_job_before_its_next_step
     ]
 
 
+def lose(number: signal.Signals) -> None:
+    """Send this process a signal whose exception is discarded, as a finaliser does with it."""
+
+    class Finalised:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+            time.monotonic()  # the handler has run before this ends
+
+    Finalised()
+
+
+def wait_for_timers() -> None:
+    """Wait until what was lost would have come again."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(waits.WAIT_SECONDS)
+
+
 @pytest.mark.parametrize("is_cancel", [False, True])
 def test_a_signal_that_comes_in_a_finaliser_ends_a_job_that_waits(
     capsys: pytest.CaptureFixture[str], interruption: interrupts.Interrupts, is_cancel: bool
 ) -> None:
-    class Finalised:
-        def __del__(self) -> None:
-            signal.raise_signal(interrupts.CANCEL if is_cancel else signal.SIGINT)
-            time.monotonic()  # the handler has run before this ends
-
     def wait() -> None:
-        Finalised()
+        lose(interrupts.CANCEL if is_cancel else signal.SIGINT)
         threading.Event().wait(waits.WAIT_SECONDS)
 
     with pytest.raises(KeyboardInterrupt) as caught, interruption.of_one_job():
         wait()
     assert isinstance(caught.value, interrupts.JobCancelled) == is_cancel
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, interrupts.CANCEL])
+def test_the_cleanup_of_a_job_that_its_next_step_ended_is_not_interrupted_again(
+    interruption: interrupts.Interrupts, number: signal.Signals
+) -> None:
+    cleaned = []
+
+    def step() -> None:
+        lose(number)
+        try:
+            interruption.before(print)("the next step")
+        finally:
+            wait_for_timers()
+            cleaned.append(True)
+
+    with pytest.raises(KeyboardInterrupt), interruption.of_one_job():
+        step()
+    assert cleaned
+
+
+def test_an_interrupt_that_was_lost_at_the_end_of_a_job_leaves_its_success(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: interrupts.Interrupts,
+) -> None:
+    def loses(*_: object) -> tuple[dict[str, object], str]:
+        lose(signal.SIGINT)
+        return {}, "loaded all"
+
+    monkeypatch.setattr(command.servers, "find", lambda **_: None)
+    monkeypatch.setitem(command.JOBS, "ingest", loses)
+    assert command.main(list(INGEST), interruption) == 0
+    wait_for_timers()
+    assert capsys.readouterr().err.startswith("pipeline: loaded all in ")
 
 
 LEAST = 'target = "lake.a.b"\n[source]\nfrom = ["./files/"]\n'
