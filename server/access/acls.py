@@ -53,10 +53,6 @@ OBJECT_ACTIONS: Final[Mapping[str, str]] = {
 }
 """Actions that belong to an object's owner, and that the object's list can allow. On other actions
 on objects the bucket's owner decides."""
-READS: Final = frozenset(
-    action for action, permission in OBJECT_ACTIONS.items() if permission.startswith("READ")
-)
-"""Those of them whose response is made of the object or of its list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

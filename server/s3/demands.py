@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from server import calls
-from server.access import arns, conditionkeys, decide, model
+from server.access import arns, conditionkeys, decide, model, policies
 from server.auth import chunked, sigv4
 from server.s3 import bucketacls, fields, guard, operations
 from storage import errors as storage_errors
@@ -22,6 +22,7 @@ from storage import locks
 
 if TYPE_CHECKING:
     from storage import buckets, objects
+    from storage import model as storage_model
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
 DemandOfVersion: TypeAlias = Callable[[guard.Guard, str, str, str | None], model.Demand]
@@ -73,8 +74,30 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     context.update(demand.context)
     if context:
         demand = msgspec.structs.replace(demand, context=context)
-    return with_object_tags(
+    tagged = with_object_tags(
         demand,
+        call.principal,
+        authoriser=services.authoriser,
+        buckets=services.buckets,
+        objects=services.objects,
+    )
+    if tagged is not demand:
+        call.context.reads_tags = True
+    return tagged
+
+
+def on_this_object(
+    services: Any, call: calls.Call, demand: model.Demand, info: storage_model.ObjectInfo
+) -> model.Demand:
+    """Return a demand with the list and the tags of this very object, in place of those of the
+    object that the demand was made on."""
+    context = {
+        name: value
+        for name, value in demand.context.items()
+        if not name.startswith(policies.EXISTING_TAG)
+    }
+    return with_object_tags(
+        msgspec.structs.replace(demand, object_info=info, context=context),
         call.principal,
         authoriser=services.authoriser,
         buckets=services.buckets,
@@ -364,13 +387,17 @@ def for_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
     return (_source(call), *for_write(services, call))
 
 
-def copied_tags(call: calls.Call, tags: Mapping[str, str]) -> tuple[model.Demand, ...]:
-    """Return the demands of a copy that takes over the tags of its source."""
+def copied_tags(call: calls.Call, info: storage_model.ObjectInfo) -> tuple[model.Demand, ...]:
+    """Return the demands of a copy that takes over the tags of its source.
+
+    info: the source as it is copied.
+    """
     value: operations.CopyObject = call.value
     source = value.source
     get = tag_reading(call.context, source.bucket, source.key, source.version_id)
+    get = msgspec.structs.replace(get, object_info=info)
     put = key(call.context, value.bucket, value.key, "s3:PutObjectTagging", "write")
-    context = {**_keys_of_object_tags(tags), **put.context}
+    context = {**_keys_of_object_tags(info.attributes.tags), **put.context}
     return get, msgspec.structs.replace(put, context=context)
 
 

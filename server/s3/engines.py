@@ -374,10 +374,10 @@ def find_readable(
     *,
     reading: batch.Reading | None = None,
 ) -> model.ObjectInfo:
-    """Return an object that its access control list may let the caller read; see `find`.
+    """Return an object that its access control list or tags may let the caller read; see `find`.
 
-    If lists count in the decision the call is judged again, with the list of this very object: the
-    call was judged on an earlier object, or on none.
+    If lists or tags count in the decision the call is judged again, with those of this very object:
+    the call was judged on an earlier object, or on none.
     """
     info = find(services, call, bucket, key, version_id, reading=reading)
     if decide.is_unbound(call.principal):
@@ -386,10 +386,11 @@ def find_readable(
     has_lists = info.attributes.acl is not None or (
         held is not None and (held.has_acls or bucketacls.ACL in held.settings)
     )
-    if has_lists:
+    if has_lists or call.context.reads_tags:
         for demand in call.operation.demands(services, call):
-            is_read = demand.action in acls.READS and demand.place == f"{bucket}/{key}"
-            judged = msgspec.structs.replace(demand, object_info=info) if is_read else demand
+            judged = demand
+            if demand.place == f"{bucket}/{key}" and not decide.is_write(demand.action):
+                judged = demands.on_this_object(services, call, demand, info)
             if not services.authoriser.permits(call.principal, judged):
                 raise errors.Forbidden("Access Denied")
     return info

@@ -160,12 +160,16 @@ class PlainRuling(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Rulings:
-    """A Guard for one request: it keeps the Ruling of each key until `forget`."""
+    """A Guard for one request: it keeps the Ruling of each key until `forget`.
 
-    __slots__ = ("_guard", "_rulings")
+    reads_tags: a policy that the request was judged by is about the tags of objects. Mutable.
+    """
+
+    __slots__ = ("_guard", "_rulings", "reads_tags")
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self.reads_tags = False
         self._rulings: dict[tuple[str, str], Ruling] = {}
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> Ruling:

@@ -126,7 +126,9 @@ def _find(services: engines.S3Services, call: calls.Call) -> model.ObjectInfo:
     operation: operations.GetObjectLock | operations.PutObjectLock = call.value
     held = engines.ruling(call, operation.bucket, operation.key)
     engines.check_lockable(engines.bucket_of(held, operation.bucket))
-    return engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    return engines.find_readable(
+        services, call, operation.bucket, operation.key, operation.version_id
+    )
 
 
 def _not_locked() -> errors.NotConfigured:

@@ -377,7 +377,7 @@ def _check_tags_copied(
     operation: operations.CopyObject = call.value
     if operation.tagging_directive == "REPLACE" or not source.attributes.tags:
         return
-    for demand in demands.copied_tags(call, source.attributes.tags):
+    for demand in demands.copied_tags(call, source):
         services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
 
 
@@ -417,7 +417,9 @@ def get_object_attributes(services: engines.S3Services, call: calls.Call) -> asg
 
 def get_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
-    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    info = engines.find_readable(
+        services, call, operation.bucket, operation.key, operation.version_id
+    )
     headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
     return asgi.Response(200, headers, wire.tagging(info.attributes.tags))
 

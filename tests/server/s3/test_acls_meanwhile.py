@@ -1,9 +1,10 @@
-"""Access control lists that change between the judgement of a request and its effect."""
+"""Access control lists and tags that change between the judgement of a request and its effect."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from program import application
 from server import calls, config
+from server.access import errors as access_errors
 from server.access import model
 from server.auth import callers, chunked
 from server.s3 import engines, errors
@@ -99,6 +101,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(program=program, serving=serving, owner=owner, stranger=stranger)
 
 
+RANGE = {"range": "bytes=0-1"}
 READS = [
     ("GET", "/raw/k", {}),
     ("HEAD", "/raw/k", {}),
@@ -118,6 +121,47 @@ def test_a_read_judged_while_its_key_was_absent_is_judged_again(
     place.owner.put_object(Bucket="raw", Key="k", Body=b"secret")
     with pytest.raises(errors.Forbidden):
         place.handled(call)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers"),
+    [
+        *READS,
+        ("PUT", "/raw/copy", {**READS[-1][2], "x-amz-tagging-directive": "REPLACE"}),
+        ("GET", "/raw/k?tagging", {}),
+        ("GET", "/raw/k", RANGE),
+    ],
+)
+def test_a_read_is_judged_by_the_tags_of_the_object_that_it_answers(
+    place: Place, method: str, target: str, headers: dict[str, str]
+) -> None:
+    actions = ["s3:GetObject", "s3:GetObjectAttributes", "s3:GetObjectTagging"]
+    statements = [
+        {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": actions,
+            "Resource": "arn:aws:s3:::raw/*",
+            "Condition": {"StringEquals": {"s3:ExistingObjectTag/open": "yes"}},
+        },
+        {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:PutObject", "s3:PutObjectTagging"],
+            "Resource": "arn:aws:s3:::raw/copy",
+        },
+    ]
+    document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+    place.owner.put_bucket_policy(Bucket="raw", Policy=document)
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"open", Tagging="open=yes")
+    call = place.judged(STRANGER, method, target, **headers)
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"secret", Tagging="open=no")
+    with pytest.raises((errors.Forbidden, access_errors.AccessDenied)):
+        place.handled(call)
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"open again", Tagging="open=yes")
+    call = place.judged(STRANGER, method, target, **headers)
+    place.owner.put_object(Bucket="raw", Key="k", Body=b"open too", Tagging="open=yes")
+    assert place.handled(call).status in (200, 206)
 
 
 def test_a_list_read_while_its_key_was_absent_is_judged_again(place: Place) -> None:
