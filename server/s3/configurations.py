@@ -172,7 +172,7 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
                 "The policy is public, and BlockPublicPolicy of the bucket's public access block "
                 "refuses such policies"
             )
-        return {**settings, ownership.POLICY: text}
+        return {**settings, ownership.POLICY: text, ownership.PUBLIC: public}
 
     await change(services, call, put)
     return asgi.Response(204)
@@ -256,9 +256,10 @@ async def delete_configuration(
     name: str, services: engines.S3Services, call: calls.Call
 ) -> asgi.Response:
     """Remove a configuration. It is no error if the bucket does not have it."""
+    removed = {name, ownership.PUBLIC} if name == ownership.POLICY else {name}
 
     def delete(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {other: value for other, value in settings.items() if other != name}
+        return {other: value for other, value in settings.items() if other not in removed}
 
     await change(services, call, delete)
     return asgi.Response(204)

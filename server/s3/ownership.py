@@ -26,6 +26,9 @@ POLICY: Final = stored_settings.POLICY
 """The setting of a bucket, or of a table, that is its policy."""
 RESTRICT: Final = "RestrictPublicBuckets"
 """The member of a public access block that this module reads."""
+PUBLIC: Final = "policy_is_public"
+"""The bucket setting: whether the policy was public when it was put. Written for earlier
+releases on the same folder, and never read, since what counts as public changes."""
 
 COMPILED_MAX: Final = 1024
 COMPILED_CHARACTERS_MAX: Final = 512 * 1024

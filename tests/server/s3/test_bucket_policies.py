@@ -709,6 +709,17 @@ def test_the_block_holds_for_a_policy_that_was_stored_as_not_public(
     assert who_reads(place, bucket) == {"owner"}
 
 
+def test_an_earlier_release_on_the_same_folder_knows_whether_a_policy_is_public(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    """It reads `policy_is_public`, and takes a policy without it for one that is not public."""
+    for changes, public in (({}, True), ({"Principal": {"AWS": OTHER_ACCOUNT}}, False)):
+        owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, **changes))
+        assert place.storage.buckets.get(bucket).settings["policy_is_public"] is public
+    owner.delete_bucket_policy(Bucket=bucket)
+    assert "policy_is_public" not in place.storage.buckets.get(bucket).settings
+
+
 @pytest.mark.parametrize(
     ("change", "public"),
     [
