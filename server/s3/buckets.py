@@ -123,7 +123,9 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 BucketName=operation.bucket,
             ) from None
         existing = services.buckets.get(operation.bucket)
-        if not _is_as_wanted(existing, operation, wanted, acl):
+        # The name may have gone to another account since.
+        is_own = existing.owner == call.principal.account_id
+        if not (is_own and _is_as_wanted(existing, operation, wanted, acl)):
             raise
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 

@@ -11,6 +11,8 @@ import botocore.exceptions
 import pytest
 
 from server import config
+from storage import buckets
+from storage import errors as storage_errors
 from tests.kit import s3 as kit
 
 ALL_OF_S3 = {
@@ -815,6 +817,19 @@ def test_a_name_that_another_account_has_is_taken_whatever_the_bucket_is_to_have
     owner.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
     taken = (409, "BucketAlreadyExists")
     assert refusal(stranger.create_bucket, Bucket=bucket, **wanted) == taken
+
+
+def test_a_name_that_went_to_another_account_meanwhile_is_taken(
+    stranger: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stranger's own bucket is deleted, and the name taken, after its creation was refused."""
+
+    async def refuse(_: Any, name: str, **__: Any) -> Any:
+        fields = {"name": name, "owner": STRANGER.account, "type": "general"}
+        raise storage_errors.BucketAlreadyExists("the bucket already exists", **fields)
+
+    monkeypatch.setattr(buckets.Buckets, "create", refuse)
+    assert refusal(stranger.create_bucket, Bucket=bucket) == (409, "BucketAlreadyExists")
 
 
 def test_a_table_bucket_takes_no_lists(place: kit.ObjectStore) -> None:
