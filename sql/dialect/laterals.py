@@ -99,13 +99,18 @@ class LateralItem:
 class OneRowQuery:
     """A query after LATERAL that aggregates without GROUP BY.
 
-    own: the aliases of its tables. where: its conditions, as trees and bound.
+    source: its FROM. where: its conditions, as trees and bound.
     """
 
     tree: exp.Select
-    own: set[str]
+    source: relations.Rel
     items: Sequence[LateralItem]
     where: Sequence[tuple[Any, Expr]]
+
+    @property
+    def own(self) -> set[str]:
+        """The aliases of its tables."""
+        return sharing.aliases_of(self.source)
 
     @property
     def aliases(self) -> dict[str, Any]:
@@ -128,6 +133,10 @@ def one_row(
     parts = [*(item.bound for item in query.items), *(part for _, part in query.where)]
     if any(part.is_volatile or part.window for part in parts):
         raise errors.unsupported("LATERAL of an aggregate with a window or volatile function")
+    rows = [query.source, *(part for _, part in query.where)]
+    computed_apart = [item for item in query.items if item.bound.aggregate]
+    if len(computed_apart) > 1 and not gates.is_repeatable(rows, scope.common_rels):
+        raise errors.unsupported("LATERAL of several aggregates of rows that may differ")
     values = [(item.name, _of_one_row(item, query, scope)) for item in query.items]
     binder = scope.binder
     alias = binder.alias("lateral")

@@ -401,6 +401,16 @@ class QueryScope:
             raise errors.unsupported("WITH inside PIVOT ... IN (SELECT ...)")
         return dataclasses.replace(query, rel=relations.With(common=tuple(common), query=query.rel))
 
+    @property
+    def common_rels(self) -> dict[str, relations.Rel]:
+        """The queries of WITH, of this scope and those around it, by the names of their scans."""
+        rels: dict[str, relations.Rel] = {}
+        scope: QueryScope | None = self
+        while scope is not None:
+            rels |= {each.name: each.query for each in scope.common_queries}
+            scope = scope.parent
+        return rels
+
     def common_table(self, name: str) -> tuple[str, PlannedQuery] | None:
         """Return a query of WITH, of this scope or one around it."""
         scope: QueryScope | None = self
@@ -432,7 +442,7 @@ class QueryScope:
         """Return the code of a query of one column and at most one row."""
         if not query.is_correlated:
             return self._joined(query.rel)
-        return gates.computed(query.rel, self._aliases, self._joined)
+        return gates.computed(query.rel, self._aliases, self.common_rels, self._joined)
 
     def _joined(self, rel: relations.Rel) -> code.Code:
         """Return a query as the engine joins it: it reads outer columns in comparisons alone."""

@@ -346,7 +346,7 @@ class SelectBinder:
         scope = QueryScope(binder=self._binder, parent=self._scope)
         inner = SelectBinder(self._binder, query, scope)
         before = self._binder.relations
-        own = sharing.aliases_of(inner._from())
+        source = inner._from()
         items = [
             laterals.LateralItem(name=name, node=node, bound=inner._bound_item(name, node))
             for name, node in inner._select_list()
@@ -357,7 +357,7 @@ class SelectBinder:
         for _, part in where:
             check_plain(part, "WHERE clause")
         self._binder.relations = before  # counted where the columns are computed
-        bound = laterals.OneRowQuery(tree=query, own=own, items=items, where=where)
+        bound = laterals.OneRowQuery(tree=query, source=source, items=items, where=where)
         return laterals.one_row(join, side, self._scope, left, bound)
 
     def _unnest(

@@ -11,26 +11,34 @@ becomes
     case when t.c > 1 then t.c + (select max(u.a) from u where u.b = t.b)
     else t.c + (select max(u.a) from u where false) end
 
-as an aggregate without GROUP BY has one row, whatever its WHERE lets through.
+as an aggregate without GROUP BY has one row, whatever its WHERE lets through. Each aggregate beside
+an outer column reads FROM for itself. So several of them are refused over rows that may be others
+when they are read again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from sql import errors
 from sql.plan import code, emit, opaque, predicates, relations, sharing, substitution
 from sql.plan.expressions import Expr
 
 
 def computed(
-    select: relations.Rel, outer: set[str], subquery: Callable[[relations.Rel], code.Code]
+    select: relations.Rel,
+    outer: set[str],
+    common: Mapping[str, relations.Rel],
+    subquery: Callable[[relations.Rel], code.Code],
 ) -> code.Code:
     """Return the code of a scalar subquery that reads columns of relations around it.
 
-    select: the query. outer: the aliases of these relations. subquery: returns the code of a query
-    that reads none of their columns, or reads them in comparisons with its own alone.
+    select: the query. outer: the aliases of these relations. common: the queries of WITH
+    by name. subquery: returns the code of a query that reads none of their columns, or reads them
+    in comparisons with its own alone. Raises SqlError for several aggregates of rows that differ
+    each time they are read.
     """
     steps, source = sharing.steps_of(select)
     match steps:
@@ -55,6 +63,12 @@ def computed(
     functions = aggregates(item.value, outer)
     if functions is None or not (gate or _reads(item.value) & outer):
         return subquery(select)
+    if (
+        len(functions) > 1
+        and _reads(item.value) & outer
+        and not is_repeatable([source, *kept], common)
+    ):
+        raise errors.subquery_unsupported()
 
     def of_rows(conditions: list[code.Part]) -> code.Code:
         below: relations.Rel = source
@@ -82,6 +96,27 @@ def computed(
     if not gate:
         return value
     return code.case([(code.joined(gate, "AND"), value)], of_rows([code.FALSE]))
+
+
+def is_repeatable(plan: Iterable[Any], common: Mapping[str, relations.Rel]) -> bool:
+    """Whether rows are the same ones each time that they are read.
+
+    They are not where a volatile call, a LIMIT or a window's order may choose among them. common:
+    the queries of WITH by name.
+    """
+    unread = dict(common)
+    plans = [tuple(plan)]
+    while plans:
+        for node in substitution.nodes(plans.pop()):
+            match node:
+                case Expr(is_volatile=True) | relations.WindowRows():
+                    return False
+                case relations.Limit(count=count, offset=offset):
+                    if offset or count != relations.ALL_ROWS:
+                        return False
+                case relations.TableScan(relation=name) if name in unread:
+                    plans.append((unread.pop(name),))
+    return True
 
 
 def aggregates(value: Any, outer: set[str]) -> set[int] | None:

@@ -485,6 +485,23 @@ def test_a_subquery_that_cannot_be_joined_is_refused_by_its_own_number(tmp_path:
                 "002031"
             ),
             f"select (select max(b) {inner} b < t.a) from t sample (100)": "002031",
+            # So may those of which several aggregates stand beside an outer column.
+            "select (select t.a + max(r) - min(r) from (select random() r from t)) from t": (
+                "002031"
+            ),
+            "select (select t.a + count(*) - sum(1) from t u sample (50)) from t": "002031",
+            "select (select t.a + count(*) - sum(1) from t u where random() > 0) from t": "002031",
+            "with r as (select random() b from t), s as (select b from r)"
+            " select (select t.a + max(s.b) - min(s.b) from s) from t": "002031",
+            "with r as (select a from t limit 1)"
+            " select (select t.a + max(r.a) - min(r.a) from r) from t": "002031",
+            "select (select t.a + max(b) - min(b) from v) from t": "002031",
+            "with r as (select a from t) select (select t.a + max(r.a) - min(r.a) from r) from t": (
+                2,
+            ),
+            "select (select 0 * t.a + max(r) is null from (select random() r from t)) from t": (
+                False,
+            ),
             f"select (select max(b) {inner} b = t.a) from t": (2,),
             f"select (select max(b) {inner} b <= t.a), (select min(b) {inner} b > t.a) from t": (
                 *(2, None),
@@ -492,6 +509,7 @@ def test_a_subquery_that_cannot_be_joined_is_refused_by_its_own_number(tmp_path:
         },
         "create table t (a int, f float)",
         "insert into t values (2, 2)",
+        "create view v as select random() b from t",
     )
 
 

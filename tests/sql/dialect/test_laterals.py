@@ -127,6 +127,16 @@ REFUSED = [
     ("select * from t, lateral (select max(t.id) m from w) x", "of an outer column"),
     ("select * from t, lateral (select max(random()) m from w) x", "or volatile function"),
     ("select * from t, lateral (select max(n) m from w where random() > 5) x", "or volatile"),
+    (
+        "select * from t, lateral (select max(r) m, min(r) n from (select random() r from w)) x",
+        "of rows that may differ",
+    ),
+    ("select * from t, lateral (select max(n) m, min(n) k from w sample (50)) x", "may differ"),
+    (
+        "with c as (select n from w limit 1)"
+        " select * from t, lateral (select max(n) m, min(n) k from c) x",
+        "may differ",
+    ),
     ("select * from t, lateral (select max(n), max(n) over () from w) x", "a window or"),
     ("select * from t, lateral (select max(n) m, (select 5) k from w) x", "beside a query"),
     ("select * from t, lateral (select max(n) m from w group by ()) x", "GROUPING SETS"),
