@@ -441,8 +441,29 @@ class QueryScope:
     def _of_one_row(self, query: PlannedQuery) -> code.Code:
         """Return the code of a query of one column and at most one row."""
         if not query.is_correlated:
-            return self._joined(query.rel)
+            return self._joined(self._or_null(query))
         return gates.computed(query.rel, self._aliases, self.common_rels, self._joined)
+
+    def _or_null(self, query: PlannedQuery) -> relations.Rel:
+        """Return a query of one column with a row of NULL where it may have none.
+
+        The engine takes the value for one that is never NULL if the query's column is.
+        """
+        if relations.has_row(query.rel):
+            return query.rel
+        (output,) = query.outputs
+        alias = self.binder.alias("scalar")
+        one = relations.Project(
+            source=relations.OneRow(), items=relations.items([("one", code.part(1))])
+        )
+        joined = relations.Join(
+            left=relations.Named(query=one, alias=self.binder.alias("one")),
+            right=relations.Named(query=query.rel, alias=alias),
+            side="LEFT",
+            conditions=(code.TRUE,),
+        )
+        column = code.ColumnUse(relation=alias, name=output.unique)
+        return relations.Project(source=joined, items=relations.items([(output.unique, column)]))
 
     def _joined(self, rel: relations.Rel) -> code.Code:
         """Return a query as the engine joins it: it reads outer columns in comparisons alone."""

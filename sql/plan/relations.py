@@ -247,6 +247,22 @@ def is_limited(query: Rel) -> bool:
     return isinstance(query, Limit)
 
 
+def has_row(rel: Rel) -> bool:
+    """Whether a query has a row whatever its tables hold: an aggregate of all rows, or no FROM."""
+    while True:
+        match rel:
+            case Sort() | Project() | WindowRows() | Enclosed():
+                rel = rel.source
+            case Limit(count=count, offset=offset) if count == ALL_ROWS and not offset:
+                rel = rel.source
+            case Named() | With():
+                rel = rel.query
+            case Aggregate(keys=keys):
+                return not keys
+            case _:
+                return isinstance(rel, OneRow)
+
+
 def is_recursive(query: With) -> bool:
     """Whether one of the WITH expressions reads itself."""
     return any(isinstance(common.query, Recursive) for common in query.common)

@@ -513,6 +513,27 @@ def test_a_subquery_that_cannot_be_joined_is_refused_by_its_own_number(tmp_path:
     )
 
 
+def test_a_scalar_subquery_without_rows_is_null(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select (select 1 where 1 = 0)": (None,),
+            "select a, (select 'x' from t where a > 100) from t": (2, None),
+            "select coalesce((select 1 from t where a > 100), 5), 1 + (select 1 from t limit 0)": (
+                *(5, None),
+            ),
+            "select a from t where (select 1 from t where a > 100) is null": (2,),
+            "select (select 1 from t having count(*) > 9), (select 1 union select 1)": (None, 1),
+            "with c as (select 1 as x) select (with d as (select x from c) select x from d"
+            " where x > 1), (select x from c)": (None, 1),
+            "select (select count(*) from t where a > 100)": (0,),
+            "select (select column1 from values (1), (2))": "090150",
+        },
+        "create table t (a int)",
+        "insert into t values (2)",
+    )
+
+
 UNEQUAL = (
     "select a, (select max(b) from t u where u.a < t.a) from t",
     "select a, (select count(*) from t u where u.a <= t.a) from t",
