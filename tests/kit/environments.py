@@ -2,11 +2,11 @@
 
 `python("awscli")` returns the interpreter of a virtual environment made from
 `tests/kit/requirements/awscli.txt`. It lies in the user's cache, as the jars do, under a name that
-tells that file and this Python, so that all checkouts share it; when either changes, another one is
-made. `node`, `go` and `java` do so with the packages of `tests/kit/packages/`, by the machine's
-npm, Go, and Maven and JDK. Two test runs at once wait for one another. An environment that nothing
-has used for UNUSED_SECONDS is removed when another of its name is made.
-`python -m tests.kit.environments [NAME...]` makes them beforehand.
+tells that file, this Python and where it lies, and the machine's processor, so that all checkouts
+share it; when one of these changes, another one is made. `node`, `go` and `java` do so with the
+packages of `tests/kit/packages/`, by the machine's npm, Go, and Maven and JDK. Two test runs at
+once wait for one another. An environment that nothing has used for UNUSED_SECONDS is removed when
+another of its name is made. `python -m tests.kit.environments [NAME...]` makes them beforehand.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -65,8 +66,10 @@ def python(name: str) -> Path:
         command += ["--requirement", str(requirements)]
         _install(command, requirements, place)
 
-    version = ".".join(map(str, sys.version_info[:3]))
-    return _prepared(name, version, [requirements], make) / "bin" / "python"
+    # The environment links to this Python, which may be gone when the environment is asked for.
+    version = "\0".join([*map(str, sys.version_info[:3]), sys.base_prefix])
+    program = Path("bin", "python")
+    return _prepared(name, version, [requirements], make, program) / program
 
 
 def node(name: str) -> list[str]:
@@ -132,22 +135,30 @@ def _runtime(command: str) -> str:
     return path
 
 
-def _prepared(name: str, version: str, files: list[Path], make: Callable[[Path], None]) -> Path:
-    """Return the environment's folder for these files and this version, made first if need be."""
-    digest = hashlib.sha256(version.encode())
+def _prepared(
+    name: str,
+    version: str,
+    files: list[Path],
+    make: Callable[[Path], None],
+    program: Path = Path(STAMP),
+) -> Path:
+    """Return the environment's folder for these files and this version, made first if need be.
+
+    program: without which it is made again, by its path in the folder.
+    """
+    digest = hashlib.sha256(f"{version}\0{platform.machine()}".encode())
     for file in files:
         digest.update(b"\0" + file.read_bytes())
-    folder = jars.cache_folder(os.environ) / "clients"
+    folder = jars.cache_folder(os.environ).resolve() / "clients"
     place = folder / f"{name}-{digest.hexdigest()[:DIGITS]}"
     stamp = place / STAMP
-    if not stamp.exists():
-        with _lock(folder, name):
-            if not stamp.exists():
-                _remove_unused(folder, name)
-                shutil.rmtree(place, ignore_errors=True)
-                make(place)
-                stamp.touch()
-    os.utime(stamp)
+    with _lock(folder, name):
+        if not (stamp.exists() and (place / program).exists()):
+            _remove_unused(folder, name)
+            shutil.rmtree(place, ignore_errors=True)
+            make(place)
+            stamp.touch()
+        os.utime(stamp)
     return place
 
 
