@@ -95,7 +95,7 @@ def _reported(
     server: settings.ServerEndpoint, begun: Mapping[str, Any], give_up: Callable[[], None]
 ) -> Iterator[OwnRun]:
     """Say of a run that it goes on, for the time of the block, and then how it ended."""
-    run, ended = OwnRun(begun["run_id"]), threading.Event()
+    run, ended, deciding = OwnRun(begun["run_id"]), threading.Event(), threading.Lock()
     path = f"jobs/{run.run_id}"
 
     def prolong() -> None:
@@ -103,13 +103,17 @@ def _reported(
             # A server that does not answer now is asked again; the load itself notices its end.
             with contextlib.suppress(errors.PipelineError):
                 if native.ask(server, "PATCH", path, {"progress": run.latest})["is_cancelled"]:
-                    give_up()
+                    with deciding:
+                        if not ended.is_set():
+                            give_up()
                     return
 
     thread = threading.Thread(target=prolong, daemon=True)
     thread.start()
     try:
         yield run
+        with deciding:  # a cancel ends the run until here; a later one ends nothing
+            ended.set()
     except KeyboardInterrupt:
         run.state, run.error = "cancelled", "the run was interrupted"
         raise
@@ -117,11 +121,13 @@ def _reported(
         run.error = str(error)
         raise
     finally:
-        ended.set()
-        thread.join(native.ANSWER_SECONDS)
-        report = {"state": run.state, "error": run.error, "answer": dict(run.answer)}
-        with contextlib.suppress(errors.PipelineError):
-            native.ask(server, "PATCH", path, report)
+        try:
+            ended.set()
+            thread.join(native.ANSWER_SECONDS)
+        finally:  # also after Ctrl-C, or the run would count as lost
+            report = {"state": run.state, "error": run.error, "answer": dict(run.answer)}
+            with contextlib.suppress(errors.PipelineError):
+                native.ask(server, "PATCH", path, report)
 
 
 def earlier(

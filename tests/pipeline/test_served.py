@@ -405,6 +405,43 @@ def test_a_run_by_hand_ends_when_it_is_cancelled(
         leases.cancel(served.endpoint, own.run_id)
 
 
+@pytest.mark.parametrize("is_cancel", [True, False])
+def test_a_cancel_or_ctrl_c_after_a_run_has_ended_leaves_it_as_it_ended(
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: interrupts.Interrupts,
+    is_cancel: bool,
+) -> None:
+    monkeypatch.setattr(leases, "PROLONG_SECONDS", 0.01)
+    name = f"late{is_cancel}".lower()
+    asks, has_ended, ask = threading.Event(), threading.Event(), native.ask
+
+    def late(*arguments: Any) -> Any:
+        answer = ask(*arguments)
+        if threading.current_thread() is threading.main_thread() or not answer["is_cancelled"]:
+            return answer
+        asks.set()
+        assert has_ended.wait(waits.WAIT_SECONDS)
+        time.sleep(0.05)  # the main thread waits for this one by now
+        if not is_cancel:
+            leases.interrupt_this_process()
+        return answer
+
+    monkeypatch.setattr(native, "ask", late)
+    expected: Any = contextlib.nullcontext() if is_cancel else pytest.raises(KeyboardInterrupt)
+    give_up = interrupts.cancel_one_job
+    with (
+        expected,
+        interruption.of_one_job(),
+        leases.held(served.endpoint, name, f"lake.served.{name}", give_up=give_up) as own,
+    ):
+        leases.cancel(served.endpoint, own.run_id)
+        assert asks.wait(waits.WAIT_SECONDS)
+        own.state = "succeeded"
+        has_ended.set()
+    assert [run["state"] for run in served.jobs(name)] == ["succeeded"]
+
+
 def test_a_cancel_ends_one_job_of_a_shell_and_the_next_line_is_done(
     served: Served,
     capsys: pytest.CaptureFixture[str],
