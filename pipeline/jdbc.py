@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -26,8 +27,12 @@ LOGIN_SECONDS = 30
 the drivers of PostgreSQL and MySQL obey it."""
 TIMEOUTS = frozenset({"SQLTimeoutException", "MySQLTimeoutException"})
 """Classes of what drivers throw when a query is not answered in time."""
-TIMEOUT_OF_POSTGRESQL = "canceling statement due to"
-"""PostgreSQL's driver has no class of its own for it."""
+TIMEOUT_OF_POSTGRESQL = "canceling statement due to user request"
+"""PostgreSQL's driver has no class of its own for it; its server's timeouts give other reasons."""
+QUERY_TIMEOUT = "queryTimeout"
+"""Spark's name for the seconds that a query may take; names of options have no case for Spark."""
+SHOWN = frozenset({"user", QUERY_TIMEOUT.lower()})
+"""Properties whose values are no secrets, in lower case."""
 NUMBERS = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -42,23 +47,40 @@ def place_of(source: settings.JdbcSource) -> str:
 def check(source: settings.JdbcSource) -> None:
     """Raise BadArgument if the driver or the properties cannot be read."""
     _driver(source)
-    _properties(source)
+    _answer_time(source)
 
 
 @contextlib.contextmanager
 def explained(source: settings.JdbcSource) -> Iterator[None]:
-    """Take the values of properties, but the user, out of the block's errors; of a query that was
-    not answered in time, name the option."""
-    with properties.hidden(lambda: _properties(source), shown=frozenset({"user"})):
+    """Take the secret values of properties out of the block's errors; of a query that was not
+    answered in time, name what sets the time."""
+    started = time.monotonic()
+    with properties.hidden(lambda: _properties(source), shown=SHOWN):
         try:
             yield
         except errors.SparkJobFailed as error:
-            if _is_timeout(error):
+            seconds, setting = _answer_time(source)
+            # Others cancel queries too, and drivers have other timeouts: those can come earlier.
+            is_possible = 0 < seconds <= time.monotonic() - started
+            if is_possible and _is_timeout(error):
                 error.args = (
-                    f"{source} did not answer a query within {source.answers_within_seconds} s, "
-                    f"the time that --jdbc-timeout or source.timeout gives it: {error}",
+                    f"{source} did not answer a query within {seconds} s, "
+                    f"the time that {setting} gives it: {error}",
                 )
             raise
+
+
+def _answer_time(source: settings.JdbcSource) -> tuple[int, str]:
+    """Return the seconds that a query may take, 0 for any time, and what sets them: the file of
+    properties before the option. Raises BadArgument."""
+    seconds, setting = source.answers_within_seconds, "--jdbc-timeout or source.timeout"
+    for name, text in properties.read(source.properties_file).items():
+        if name.lower() == QUERY_TIMEOUT.lower():
+            setting = f"{name} in {source.properties_file}"
+            if not (text.isascii() and text.isdecimal()):
+                raise errors.BadArgument(f"{setting} is not a number of seconds: {text!r}")
+            seconds = int(text)
+    return seconds, setting
 
 
 def _is_timeout(error: errors.SparkJobFailed) -> bool:
@@ -162,7 +184,7 @@ def _read(spark: session.Spark, source: settings.JdbcSource, relation: str) -> A
     # A database that takes a connection and never answers would be waited for without end.
     spark.jvm.java.sql.DriverManager.setLoginTimeout(LOGIN_SECONDS)
     timeout = str(source.answers_within_seconds)
-    options = {"fetchsize": FETCH_ROWS, "queryTimeout": timeout, **_properties(source)}
+    options = {"fetchsize": FETCH_ROWS, QUERY_TIMEOUT: timeout, **_properties(source)}
     if relation.startswith("(") and relation.endswith(")"):
         relation += " boathouse_q"
     reader = (

@@ -170,7 +170,7 @@ class JdbcSource:
 
     watermark: a column of whole numbers that only grows. jar: the driver's. properties_file: of
     lines NAME=VALUE, such as user and password. answers_within_seconds: how long the database may
-    take to answer a query; 0 for any time.
+    take to answer a query, unless the file says it as queryTimeout; 0 for any time.
     """
 
     url: str

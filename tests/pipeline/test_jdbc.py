@@ -8,6 +8,7 @@ import threading
 import zipfile
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -263,22 +264,78 @@ def test_a_database_that_takes_a_query_and_never_answers_is_waited_for_as_long_a
         "source.timeout gives it: no answer in 1 s"
     )
     assert lake.state("jdbc_silent.t") is None
+    file = tmp_path / "silent.properties"
+    file.write_text("querytimeout=1\n")
+    assert isinstance(load.relation, settings.JdbcSource)
+    source = dataclasses.replace(
+        load.relation, answers_within_seconds=3600, properties_file=str(file)
+    )
+    with pytest.raises(errors.SparkJobFailed, match=r"within 1 s, the time that querytimeout in "):
+        run(lake, dataclasses.replace(load, relation=source))
+
+
+USER_REQUEST = "ERROR: canceling statement due to user request"
+
+
+def explained_after(
+    monkeypatch: pytest.MonkeyPatch, source: Any, said: str, *, passed_seconds: float
+) -> str:
+    """Return the text of an error with these words that Spark has after some seconds."""
+    clock = iter((100.0, 100.0 + passed_seconds))
+    monkeypatch.setattr(jdbc, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(errors.SparkJobFailed) as caught, jdbc.explained(source):
+        raise errors.SparkJobFailed(said)
+    return str(caught.value)
 
 
 def test_postgresql_s_words_for_a_query_that_took_too_long_are_followed_by_the_option(
-    database: Database,
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = load_of(database, "jdbc_late.t", answers_within_seconds=60).relation
-    assert isinstance(source, settings.JdbcSource)
-    said = "ERROR: canceling statement due to user request"
-    with pytest.raises(errors.SparkJobFailed) as caught, jdbc.explained(source):
-        raise errors.SparkJobFailed(said)
-    assert str(caught.value) == (
+    said = explained_after(monkeypatch, source, USER_REQUEST, passed_seconds=60.5)
+    assert said == (
         f"{database.url} did not answer a query within 60 s, the time that --jdbc-timeout or "
-        f"source.timeout gives it: {said}"
+        f"source.timeout gives it: {USER_REQUEST}"
     )
-    with pytest.raises(errors.SparkJobFailed, match=r"\Ano such table\Z"), jdbc.explained(source):
-        raise errors.SparkJobFailed("no such table")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "passed_seconds", "said"),
+    [
+        (60, 61, "no such table"),
+        (60, 61, "ERROR: canceling statement due to statement timeout"),
+        (60, 61, "ERROR: canceling statement due to lock timeout"),
+        (60, 61, "ERROR: canceling statement due to conflict with recovery"),
+        (60, 30, USER_REQUEST),  # of pg_cancel_backend
+        (0, 61, USER_REQUEST),
+    ],
+)
+def test_queries_that_end_for_other_reasons_than_the_load_s_time_name_no_option(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: int,
+    passed_seconds: int,
+    said: str,
+) -> None:
+    source = load_of(database, "jdbc_late.t", answers_within_seconds=seconds).relation
+    assert explained_after(monkeypatch, source, said, passed_seconds=passed_seconds) == said
+
+
+def test_the_time_in_the_file_of_properties_goes_before_the_option_s(
+    database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.properties"
+    load = load_of(database, "jdbc_late.t", answers_within_seconds=3600, properties_file=str(file))
+    file.write_text("querytimeout = 300\n")
+    said = explained_after(monkeypatch, load.relation, USER_REQUEST, passed_seconds=301)
+    assert said == (
+        f"{database.url} did not answer a query within 300 s, the time that querytimeout in "
+        f"{file} gives it: {USER_REQUEST}"
+    )
+    file.write_text("queryTimeout = 5m\n")
+    assert isinstance(load.relation, settings.JdbcSource)
+    with pytest.raises(errors.BadArgument, match=r"queryTimeout in .* is not a number of"):
+        jdbc.check(load.relation)
 
 
 @pytest.mark.parametrize(
