@@ -777,6 +777,8 @@ class CatalogStore:
         """Return what `settings.expect_policies` does; the row is read again only after a change of
         settings."""
         changes = self.index.settings_changes()
+        if changes is None:
+            return settings.expect_policies(self.index, bucket_id)
         latest = self._policies.get(bucket_id)
         if latest is not None and latest[0] == changes:
             return latest[1]

@@ -54,6 +54,7 @@ class Buckets:
         self._decoded: dict[bytes, BucketInfo] = {}
         self._decoded_bytes = 0
         # With the index's count of changes before the record was read: no later change, no look.
+        # None is kept while a change is being committed.
         self._newest: dict[str, tuple[int, BucketInfo]] = {}
 
     def reserve(self, owners: Mapping[str, str]) -> None:
@@ -66,6 +67,8 @@ class Buckets:
         if reading is not None:
             return self.read(name, reading)[0]
         changes = self._index.bucket_changes()
+        if changes is None:
+            return self.read(name, self._index)[0]
         newest = self._newest.get(name)
         if newest is not None and newest[0] == changes:
             return newest[1]
@@ -86,10 +89,6 @@ class Buckets:
                 self._decoded.clear()
                 self._decoded_bytes = len(value)
             self._decoded[value] = info
-        newest = self._newest.get(name)
-        if newest is not None and newest[1] is not info:
-            # A view may show a commit just before the count of changes does.
-            del self._newest[name]
         return info, value
 
     def are_many(self) -> bool:

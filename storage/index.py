@@ -208,6 +208,8 @@ class Index:
         self._reserve_bytes = reserve_bytes
         self._environment = _open_environment(path, map_size_bytes)
         self._changes: Counter[bytes] = Counter()
+        # What the open transaction has changed. Only the writer thread replaces and fills it.
+        self._changing: set[bytes] = set()
         self._crowded = False
         self._broken: BaseException | None = None
         self._closed = False
@@ -250,15 +252,23 @@ class Index:
         """
         return self._changes[bucket_id.to_bytes(BUCKET_ID_BYTES, "big")]
 
-    def bucket_changes(self) -> int:
-        """Return a number that grows with every change of a bucket's record; see
-        `object_changes`."""
-        return self._changes[BUCKET_RECORDS]
+    def bucket_changes(self) -> int | None:
+        """Return a number that grows with every change of a bucket's record; None while a
+        transaction that changes one is open.
 
-    def settings_changes(self) -> int:
+        A record that was read after it was returned is the newest one if it is returned again.
+        """
+        return self._changes_settled(BUCKET_RECORDS)
+
+    def settings_changes(self) -> int | None:
         """Return a number that grows with every change of the settings of a table bucket or a
-        table; see `object_changes`."""
-        return self._changes[SETTINGS_RECORDS]
+        table; see `bucket_changes`."""
+        return self._changes_settled(SETTINGS_RECORDS)
+
+    def _changes_settled(self, changed: bytes) -> int | None:
+        # The count first: a transaction that begins or ends in between has raised it by then.
+        changes = self._changes[changed]
+        return None if changed in self._changing else changes
 
     def get(self, store: Store, key: bytes) -> bytes | None:
         """Return the value under key in the newest committed state, or None."""
@@ -444,6 +454,20 @@ class Index:
     def _transact(self, group: Sequence[_Waiting], settled: list[_Settled]) -> None:
         transaction = self._environment.begin(write=True)
         writing = _Writing(transaction, self._databases, self._changes)
+        self._changing = writing.changed
+        try:
+            self._write_group(transaction, writing, group, settled)
+        finally:
+            self._changing = set()
+
+    def _write_group(
+        self,
+        transaction: Any,
+        writing: _Writing,
+        group: Sequence[_Waiting],
+        settled: list[_Settled],
+    ) -> None:
+        """Apply a group's Batches in the open transaction, then commit it or undo it."""
         try:
             for each in group:
                 settled.append(self._apply(each, writing))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from storage import errors, records, sweep
+from storage import disk, errors, records, sweep
 from storage.batch import Batch, Store
 from storage.model import BucketInfo
 from storage.opening import Storage
@@ -28,6 +28,25 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
 def create(storage: Storage, name: str = "raw", **fields: Any) -> BucketInfo:
     fields = {"bucket_type": "general", "owner": "root", "region": "here", **fields}
     return asyncio.run(storage.buckets.create(name, **fields))
+
+
+def test_a_record_that_is_read_while_its_change_is_synced_is_not_kept(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(storage)
+    transact = disk.Disk.transact
+    seen: list[Mapping[str, Any]] = []
+
+    def look(each: disk.Disk, commit: Callable[[], Any]) -> None:
+        seen.append(storage.buckets.get("raw").settings)
+        transact(each, commit)
+        seen.append(storage.buckets.get("raw").settings)
+
+    monkeypatch.setattr(disk.Disk, "transact", look)
+    for number in range(2):
+        asyncio.run(storage.buckets.update("raw", {"n": number}))
+        seen.append(storage.buckets.get("raw").settings)
+    assert seen == [{}, {"n": 0}, {"n": 0}, {"n": 0}, {"n": 1}, {"n": 1}]
 
 
 def test_a_bucket_is_what_its_creation_said(storage: Storage) -> None:

@@ -37,6 +37,7 @@ class Counting(Disk):
         self.gate = threading.Event()
         self.gate.set()
         self.failure: BaseException | None = None
+        self.around: Callable[[], None] = lambda: None
 
     def transact(self, commit: Callable[[], Any]) -> None:
         self.gate.wait(WAIT_SECONDS)
@@ -44,7 +45,9 @@ class Counting(Disk):
             raise self.failure
         self.transactions += 1
         self.transacted.set()
+        self.around()
         super().transact(commit)
+        self.around()
 
 
 @pytest.fixture
@@ -69,6 +72,31 @@ def put(key: bytes, value: bytes = b"v") -> Put:
 def rows(index: Index) -> list[tuple[bytes, bytes]]:
     with index.view() as view:
         return list(view.scan(STORE, b""))
+
+
+@pytest.mark.parametrize(
+    ("store", "read"),
+    [(Store.BUCKETS, Index.bucket_changes), (Store.SETTINGS, Index.settings_changes)],
+)
+def test_changes_are_not_counted_while_they_are_committed(
+    index: Index, disk: Counting, store: Store, read: Callable[[Index], int | None]
+) -> None:
+    before = read(index)
+    seen: list[tuple[bytes | None, int | None]] = []
+
+    def look() -> None:
+        seen.append((index.get(store, b"k"), read(index)))
+
+    disk.around = look
+    index.commit_now(Batch(writes=(Put(store=store, key=b"k", value=b"v"),)))
+    assert seen == [(None, None), (b"v", None)]
+    after = read(index)
+    assert before is not None
+    assert after is not None
+    assert after > before
+    seen.clear()
+    index.commit_now(Batch(writes=(put(b"other"),)))
+    assert seen == [(b"v", after), (b"v", after)]
 
 
 def test_commit_makes_every_write_of_a_batch_visible(index: Index) -> None:
