@@ -170,7 +170,10 @@ class ChildDecoder:
 
 def _inline_bounds() -> avro.Bounds:
     """Return the bounds of what is decoded here: nothing that imports pyarrow for it."""
-    return avro.INLINE_SNAPPY if "pyarrow" in sys.modules else avro.INLINE
+    spec = getattr(sys.modules.get("pyarrow"), "__spec__", None)
+    # A module is there before its import by another thread ends, for which this one would wait.
+    is_imported = spec is not None and not getattr(spec, "_initializing", False)
+    return avro.INLINE_SNAPPY if is_imported else avro.INLINE
 
 
 class _Deaths:
