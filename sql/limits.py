@@ -68,6 +68,8 @@ EXPANDED_MAX: Final = 128 << 10
 """Length of an expression in the engine's text from which on GROWTH_MAX applies."""
 GROWTH_MAX: Final = 512
 """Characters that each node of such an expression may add to its text, without its constants."""
+LATERAL_TEXT_MAX: Final = 32 << 10
+"""Length of the columns of LATERAL of an aggregate, beside GROWTH_MAX for each of their nodes."""
 PATTERN_LENGTH_MAX: Final = 32_768
 """Characters of a constant pattern whose groups are counted on the event loop."""
 PATTERN_BYTES_MAX: Final = 2 << 20

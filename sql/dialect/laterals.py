@@ -13,13 +13,13 @@ subqueries.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, limits
 from sql.dialect import columns, expressions, functions, scopes, unnesting
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
 from sql.plan import code, emit, gates, predicates, relations, sharing, substitution
@@ -133,6 +133,7 @@ def one_row(
     parts = [*(item.bound for item in query.items), *(part for _, part in query.where)]
     if any(part.is_volatile or part.window for part in parts):
         raise errors.unsupported("LATERAL of an aggregate with a window or volatile function")
+    _check_length(query)
     rows = [query.source, *(part for _, part in query.where)]
     computed_apart = [item for item in query.items if item.bound.aggregate]
     if len(computed_apart) > 1 and not gates.is_repeatable(rows, scope.common_rels):
@@ -150,6 +151,19 @@ def one_row(
     _add(join, shown, scope, rows=1)
     project = relations.Project(source=left, items=relations.items(listed))
     return relations.Named(query=project, alias=alias)
+
+
+def _check_length(query: OneRowQuery) -> None:
+    """Refuse columns that name each other so often that they are long: each is bound once more."""
+    nodes = sum(1 for item in query.items for _ in _nodes(item.node))
+    room = limits.LATERAL_TEXT_MAX + limits.GROWTH_MAX * nodes
+    if sum(emit.length(item.bound) for item in query.items) > room:
+        raise errors.unsupported("LATERAL whose columns repeat each other too often")
+
+
+def _nodes(tree: Any) -> Iterable[Any]:
+    """Return the nodes of a column's tree; a column of `*` is none."""
+    return tree.walk() if isinstance(tree, exp.Expression) else ()
 
 
 def _of_one_row(item: LateralItem, query: OneRowQuery, scope: QueryScope) -> Expr:

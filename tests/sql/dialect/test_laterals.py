@@ -137,6 +137,12 @@ REFUSED = [
         " select * from t, lateral (select max(n) m, min(n) k from c) x",
         "may differ",
     ),
+    (
+        "select * from t, lateral (select count(*) c0, "
+        + ", ".join(f"c{place} + c{place} c{place + 1}" for place in range(12))
+        + " from w where tid = t.id) x",
+        "repeat each other",
+    ),
     ("select * from t, lateral (select max(n), max(n) over () from w) x", "a window or"),
     ("select * from t, lateral (select max(n) m, (select 5) k from w) x", "beside a query"),
     ("select * from t, lateral (select max(n) m from w group by ()) x", "GROUPING SETS"),
