@@ -613,7 +613,7 @@ def _of_maps(match: re.Match[str], zone: str) -> Kernel:
             return nested_kernels.map_cat(match[2], zone)
         case "insert":
             return nested_kernels.map_insert(match[2], zone)
-    return nested_kernels.map_only(match[2], zone, keeps=match[1] == "pick")
+    return nested_kernels.map_only(match[2], match[3], zone, keeps=match[1] == "pick")
 
 
 def _field(match: re.Match[str], zone: str) -> Kernel:
@@ -675,7 +675,7 @@ FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Ke
     (re.compile("_field_([0-9]+(?:_[0-9]+)*)_([0-9a-f]+)"), _field),
     (re.compile("_v_of_nested_([0-9a-f]+)"), _variant_of_nested),
     (re.compile("_v_to_nested_([0-9a-f]+)"), _nested_of_variant),
-    (re.compile("_map_(cat|insert|pick|delete)_([0-9a-f]+)"), _of_maps),
+    (re.compile("_map_(cat|insert|pick|delete)_([0-9a-f]+)(?:_([0-9a-f]+))?"), _of_maps),
     (re.compile("_one_zero_([0-9a-f]+)"), _one_zero),
     (re.compile("_flatten_nested(_outer)?_([0-9a-f]+)"), _flatten_nested),
     *moment_kernels.FAMILIES_OF_ZONE,

@@ -305,9 +305,11 @@ def _maps(offsets: list[int], keys: Any, items: Any, of_maps: Any, absent: Any) 
     """Return maps; raises the coded error for a key that one of them has twice."""
     shown = keys.to_pylist()
     for low, high in itertools.pairwise(offsets):
-        own = shown[low:high]
-        if len(set(own)) < len(own):
-            raise variant_kernels.duplicate_key(str(own[-1]))
+        visited = set()
+        for key in shown[low:high]:
+            if key in visited:
+                raise variant_kernels.duplicate_key(str(key))
+            visited.add(key)
     of_arrays: Any = pa.MapArray.from_arrays
     return of_arrays(pa.array(offsets, pa.int32()), keys, items, type=of_maps, mask=absent)
 
@@ -370,17 +372,20 @@ def map_insert(encoded: str, zone: str) -> Kernel:
     )
 
 
-def map_only(encoded: str, zone: str, *, keeps: bool) -> Kernel:
-    """The entries of a MAP whose keys are in a list, or those whose keys are not."""
+def map_only(encoded: str, encoded_keys: str, zone: str, *, keeps: bool) -> Kernel:
+    """The entries of a MAP whose keys are in a list, or those whose keys are not.
+
+    encoded_keys: the type of the list. Its elements may be numbers of another scale than the keys.
+    """
     nested: Any = arrow_type(encoded, zone)
-    keys_type = pa.list_(pa.field("element", nested.key_type))
+    keys_type: Any = arrow_type(encoded_keys, zone)
 
     def function(maps: Any, wanted: Any) -> Any:
         keys = maps.keys.to_pylist()
-        places = [
-            [at for at in _range(maps, row) if (keys[at] in set(listed or ())) is keeps]
-            for row, listed in enumerate(wanted.to_pylist())
-        ]
+        places = []
+        for row, listed in enumerate(wanted.to_pylist()):
+            chosen = set(listed or ())
+            places.append([at for at in _range(maps, row) if (keys[at] in chosen) is keeps])
         absent = pc.or_(maps.is_null(), wanted.is_null())
         return _with_entries(maps.keys, maps.items, places, nested, absent)
 

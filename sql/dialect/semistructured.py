@@ -196,7 +196,7 @@ def _map_cat(call: FunctionCall) -> Expr:
 
 def _map_insert(call: FunctionCall) -> Expr:
     """The entry is an OBJECT of one member first: without a member where the key is NULL."""
-    value, key = _map(call, 0), structures.as_key(_map(call, 0), call.arg(1))
+    value, key = _map(call, 0), structures.new_key(_map(call, 0), call.arg(1))
     updates = rewrites.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
     entry = object_of([rewrites.cast(key, sqltypes.TEXT), call.arg(2)], keeps_null=True)
     return structures.inserted(value, rewrites.cast(entry, value.type), updates)
@@ -208,10 +208,10 @@ def _map_of_keys(*, keeps: bool) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
         value, keys = _map(call, 0), call.args[1:]
         if keys[0].type.name == "array" and len(keys) == 1 and keeps:
-            listed = keys[0]
+            exact = rewrites.cast(keys[0], structures.wanted_type(value))
         else:
             listed = array_of([structures.as_key(value, key) for key in keys])
-        exact = rewrites.cast(listed, structures.keys_type(value))
+            exact = rewrites.cast(listed, structures.keys_type(value))
         return structures.chosen(value, exact, keeps=keeps)
 
     return build

@@ -114,14 +114,37 @@ def inserted(value: Expr, entry: Expr, updates: Expr) -> Expr:
 
 
 def chosen(value: Expr, keys: Expr, *, keeps: bool) -> Expr:
-    """Return a MAP with the keys of an ARRAY of its keys' type alone, or without these."""
-    name = f"_map_{'pick' if keeps else 'delete'}_{sqltypes.encoded(value.type)}"
+    """Return a MAP with the keys of an ARRAY alone, or without these.
+
+    keys: of keys_type or wanted_type.
+    """
+    encoded = f"{sqltypes.encoded(value.type)}_{sqltypes.encoded(keys.type)}"
+    name = f"_map_{'pick' if keeps else 'delete'}_{encoded}"
     return exprs.derived(code.kernel(name, value, keys), value.type, [value, keys])
 
 
 def as_key(value: Expr, key: Expr) -> Expr:
     """Return what is a key of a MAP as one; NULL for what the type of its keys does not hold."""
     return _as_key(value, key)
+
+
+def new_key(value: Expr, key: Expr) -> Expr:
+    """Return a key that a MAP gets, cast to the type of its keys; NULL for NULL alone."""
+    key_type = _key_type(value)
+    if key_type.name not in KEYS:
+        raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
+    return rewrites.cast(key, key_type)
+
+
+def wanted_type(value: Expr) -> sqltypes.SqlType:
+    """Return the type of an ARRAY of what may equal keys of a MAP: it has all of each element."""
+    element = _key_type(value)
+    if element.name == "fixed":
+        scale = max(element.scale, rewrites.VARIANT_SCALE)
+        element = sqltypes.number(sqltypes.PRECISION_MAX, scale)
+    elif element.name == "date":
+        raise errors.unsupported("an ARRAY of keys of type DATE")
+    return sqltypes.structured("list", {"element": element})
 
 
 def keys_type(value: Expr) -> sqltypes.SqlType:

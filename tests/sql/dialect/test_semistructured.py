@@ -208,6 +208,11 @@ CASES: list[tuple[str, Any]] = [
     (f"to_json(map_insert({ABC}, 'a', null, true))", '{"a":null,"b":2,"c":3}'),
     (f"to_json(map_insert({ABC}, null, 5))", '{"a":1,"b":2,"c":3}'),
     ("to_json(map_delete({'1': 'x', '2': 'y'}::map(int, varchar), 1.6, 2))", '{"1":"x"}'),
+    ("to_json(map_pick({'1': 'x', '2': 'y'}::map(int, varchar), 1.6))", "{}"),
+    ("to_json(map_pick({'1': 'x', '2': 'y'}::map(int, varchar), [1.6]))", "{}"),
+    ("to_json(map_pick({'1': 'x', '2': 'y'}::map(int, varchar), ['2.0', null]))", '{"2":"y"}'),
+    ("to_json(map_insert({'1': 'x'}::map(int, varchar), 1.5, 'y'))", '{"1":"x","2":"y"}'),
+    ("to_json(map_insert({'1': 'x'}::map(int, varchar), '3', 'y'))", '{"1":"x","3":"y"}'),
 ]
 
 
@@ -236,7 +241,9 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
         ("{'x': 1}::object(x int, y int)", "100071", 'value {"x":1} to OBJECT(x, y)'),
         ("{'x': 1, 'z': 2}::object(x int)", "100071", "to OBJECT(x)"),
         ("parse_json('1')::map(varchar, int)", "100071", "value 1 to MAP"),
-        ("{'1': 1, '01': 2}::map(int, int)", "100104", "Duplicate field key"),
+        ("{'1': 1, '01': 2, '5': 3}::map(int, int)", "100104", "Duplicate field key '1'"),
+        ("map_insert({'1': 'x'}::map(int, varchar), 0.9, 'y')", "100104", "field key '1'"),
+        ("map_insert({'1': 'x'}::map(int, varchar), 'q', 'y')", "100038", "q"),
         ("array_flatten([[1], 2])", "100107", "Not an array"),
         ("array_insert([1], 100000000, 2)", "100039", "100000000"),
         ("array_generate_range(0, 100000000)", "100039", "100000000"),
