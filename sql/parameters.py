@@ -350,8 +350,19 @@ def _parsed(parameter: SessionParameter, value: object) -> Value:
             return _zone(parameter, value)
         case "input":
             return _model(parameter, value)
-        case "text" | "format":
+        case "format":
+            model = str(_text(parameter, value))
+            if parameter.name in WITHOUT_OFFSET and formats.has_offset(model):
+                raise errors.invalid_parameter(parameter.name, "its type has no offset (TZH)")
+            return model
+        case "text":
             return _text(parameter, value)
+
+
+WITHOUT_OFFSET = frozenset(
+    {"DATE_OUTPUT_FORMAT", "TIME_OUTPUT_FORMAT", "TIMESTAMP_NTZ_OUTPUT_FORMAT"}
+)
+"""Output formats of types whose values have no offset from UTC."""
 
 
 def effective(explicit: Mapping[str, Value], name: str) -> Value:

@@ -98,6 +98,11 @@ def engine_pattern(model: str) -> str:
     return _pattern(model, ELEMENTS)
 
 
+def has_offset(model: str) -> bool:
+    """Whether a model writes an offset from UTC: it has TZH or TZM outside of double quotes."""
+    return re.search("TZ[HM]", re.sub('"[^"]*"', "", model.upper())) is not None
+
+
 def strptime_pattern(model: str) -> str:
     """Return the pattern for reading text by model, as a Python pattern."""
     return _pattern(model, PARSED)

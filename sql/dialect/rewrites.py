@@ -417,6 +417,11 @@ def moment_text(moment: Expr, pattern: str) -> code.Code:
     """
     is_zoned = moment.type.name == "timestamp_tz"
     is_instant = is_zoned or (moment.type.name == "timestamp_ltz" and not moment.is_volatile)
+    if OFFSETS.search(pattern):
+        if moment.type.name not in OF_ZONES:
+            raise errors.unsupported(f"an offset (TZH) of {sqltypes.shown(moment.type)} as text")
+        if not is_instant and CUT_DIGITS.search(pattern):
+            raise errors.repeated_volatile()
     if not is_instant and not CUT_DIGITS.search(pattern):
         return code.call("to_char", moment, pattern)
     local = cast(moment, sqltypes.TIMESTAMP_NTZ) if moment.type.name in OF_ZONES else moment
@@ -438,6 +443,7 @@ def moment_text(moment: Expr, pattern: str) -> code.Code:
 OF_ZONES = frozenset({"timestamp_ltz", "timestamp_tz"})
 PIECES = re.compile(r"%(?::|:::)?z|%[1-9]f|(?:[^%]|%(?![:z]|[1-9]f)[^\n])+")
 """An offset, a number of digits of a second, or what stands between two of them."""
+OFFSETS = re.compile("(?<!%)(?:%%)*%(?::|:::)?z")
 CUT_DIGITS = re.compile("%[124578]f")
 """Numbers of digits of a second that the engine does not write."""
 

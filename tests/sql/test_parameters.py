@@ -34,6 +34,7 @@ def test_a_value_is_read_by_its_parameters_kind(name: str, text: Any, value: Any
         ("STATEMENT_TIMEOUT_IN_SECONDS", True), ("STATEMENT_TIMEOUT_IN_SECONDS", "9" * 20),
         ("CLIENT_STAGE_ARRAY_BINDING_THRESHOLD", 1), ("TIMEZONE", "Mars"), ("TIMEZONE", ""),
         ("TIMEZONE", "../../etc/passwd"), ("BINARY_OUTPUT_FORMAT", "OCTAL"),
+        ("DATE_OUTPUT_FORMAT", "YYYY TZH"), ("TIMESTAMP_NTZ_OUTPUT_FORMAT", "HH24 TZHTZM"),
         ("ABORT_DETACHED_QUERY", "soon"), ("QUERY_TAG", "x" * 2001),
         ("TWO_DIGIT_CENTURY_START", 1899), ("LOCK_TIMEOUT", -1),
     ],
