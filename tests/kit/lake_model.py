@@ -37,14 +37,15 @@ BARE = Table(frozenset(), None)
 
 
 class Lake(NamedTuple):
-    """One table bucket. used: it had a table, so files may keep it from being deleted.
+    """One table bucket. origins: of the tables that it had, whose files may keep it from being
+    deleted. No file of another table is in it: a bucket that is deleted loses its files.
 
     gone: metadata files that were deleted, each by the table that it describes. A DELETE hides a
     table's file and leaves its bytes, so a table may or may not be made of such a file.
     """
 
     exists: bool = False
-    used: bool = False
+    origins: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     tables: frozenset[tuple[Where, Table]] = frozenset()
     gone: frozenset[Table] = frozenset()
@@ -61,7 +62,8 @@ class Lake(NamedTuple):
         kept = frozenset(row for row in self.tables if row[0] != where)
         if table is None:
             return self._replace(tables=kept)
-        return self._replace(tables=kept | {(where, table)}, used=True)
+        origins = self.origins | {table.origin}
+        return self._replace(tables=kept | {(where, table)}, origins=origins)
 
 
 Answer: TypeAlias = tuple[str, Any, Lake]
@@ -118,7 +120,7 @@ def _delete_bucket(lake: Lake) -> Iterable[Answer]:
         return
     if not lake.namespaces:
         yield "ok", None, Lake()
-    if lake.namespaces or lake.used:
+    if lake.namespaces or lake.origins:
         yield "conflict", None, lake
 
 
@@ -246,11 +248,12 @@ def _append(lake: Lake, where: Where, expected: str | None, mark: str) -> Iterab
 
 def _register(lake: Lake, where: Where, table: Table) -> Iterable[Answer]:
     is_taken = any(each.origin == table.origin for _, each in lake.tables)
-    if where[0] not in lake.namespaces or table in lake.gone:
+    has_files = table.origin in lake.origins
+    if where[0] not in lake.namespaces or table in lake.gone or not has_files:
         yield "missing", None, lake
     if lake.table(where) is not None:
         yield "conflict", None, lake
-    elif where[0] in lake.namespaces and not is_taken:
+    elif where[0] in lake.namespaces and has_files and not is_taken:
         yield "ok", None, lake.with_table(where, table)
     yield "refused", None, lake
 

@@ -81,6 +81,15 @@ LEGAL: dict[str, list[Event]] = {
         event(300, 400, "create_table", A, "t7"),
         event(500, 600, "load", B, value=table("t0")),
     ],
+    "a file went with its table bucket": [
+        *created(A),
+        event(100, 110, "drop_table", A),
+        event(120, 130, "drop_namespace", "n1"),
+        event(140, 150, "delete_bucket"),
+        event(160, 170, "create_bucket"),
+        event(180, 190, "create_namespace", "n1"),
+        event(200, 210, "register", A, table("t0"), then="missing"),
+    ],
 }
 ILLEGAL: dict[str, list[Event]] = {
     "a read that began after a write's answer sees the state before": [
@@ -142,6 +151,15 @@ ILLEGAL: dict[str, list[Event]] = {
         *created(A),
         event(100, 200, "drop_table", A),
         event(310, 390, "register", A, table("t0"), then="missing"),
+    ],
+    "a table is registered from a table bucket that went": [
+        *created(A),
+        event(100, 110, "drop_table", A),
+        event(120, 130, "drop_namespace", "n1"),
+        event(140, 150, "delete_bucket"),
+        event(160, 170, "create_bucket"),
+        event(180, 190, "create_namespace", "n1"),
+        event(200, 210, "register", A, table("t0")),
     ],
     "a table is registered twice": [
         *created(A),

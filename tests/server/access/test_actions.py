@@ -70,5 +70,6 @@ def test_every_action_that_an_answer_of_s3_demands_is_one():
         "signatureversion",
         "signatureAge",
         "locationconstraint",
+        "TlsVersion",
     }
     assert literals - set(actions.ACTIONS["s3"]) - keys == set()
