@@ -524,40 +524,45 @@ def _source(call: calls.Call) -> model.Demand:
 
 
 def read(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
-    if version_id is None:
-        return key(rulings, bucket, name, "s3:GetObject", "read")
-    return version(rulings, bucket, name, version_id, "s3:GetObjectVersion", "read")
+    return _reading(rulings, bucket, name, version_id, "s3:GetObject", "s3:GetObjectVersion")
 
 
 def tag_reading(
     rulings: guard.Guard, bucket: str, name: str, version_id: str | None
 ) -> model.Demand:
     """Return the demand for reading the tags of an object, or of one of its versions."""
-    if version_id is None:
-        return key(rulings, bucket, name, "s3:GetObjectTagging", "read")
-    return version(rulings, bucket, name, version_id, "s3:GetObjectVersionTagging", "read")
+    of_object, of_version = "s3:GetObjectTagging", "s3:GetObjectVersionTagging"
+    return _reading(rulings, bucket, name, version_id, of_object, of_version)
 
 
 def retention_reading(
     rulings: guard.Guard, bucket: str, name: str, version_id: str | None
 ) -> model.Demand:
     """Return the demand for reading the retention of an object, or of one of its versions."""
-    return _lock_reading(rulings, bucket, name, version_id, "s3:GetObjectRetention")
+    action = "s3:GetObjectRetention"
+    return _reading(rulings, bucket, name, version_id, action, action)
 
 
 def legal_hold_reading(
     rulings: guard.Guard, bucket: str, name: str, version_id: str | None
 ) -> model.Demand:
     """Return the demand for reading the legal hold of an object, or of one of its versions."""
-    return _lock_reading(rulings, bucket, name, version_id, "s3:GetObjectLegalHold")
+    action = "s3:GetObjectLegalHold"
+    return _reading(rulings, bucket, name, version_id, action, action)
 
 
-def _lock_reading(
-    rulings: guard.Guard, bucket: str, name: str, version_id: str | None, action: str
+def _reading(
+    rulings: guard.Guard,
+    bucket: str,
+    name: str,
+    version_id: str | None,
+    of_object: str,
+    of_version: str,
 ) -> model.Demand:
+    """Return the demand for one action on the newest object, or for another on a version."""
     if version_id is None:
-        return key(rulings, bucket, name, action, "read")
-    return version(rulings, bucket, name, version_id, action, "read")
+        return key(rulings, bucket, name, of_object, "read")
+    return version(rulings, bucket, name, version_id, of_version, "read")
 
 
 def bypass(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
