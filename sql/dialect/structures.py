@@ -79,8 +79,7 @@ def size(value: Expr) -> Expr:
 
 def keys(value: Expr) -> Expr:
     """Return the keys of a MAP as a structured ARRAY."""
-    listed = sqltypes.structured("list", {"element": _key_type(value)})
-    return exprs.derived(code.call("map_keys", value), listed, [value])
+    return exprs.derived(code.call("map_keys", value), keys_type(value), [value])
 
 
 def values(value: Expr) -> Expr:
@@ -91,7 +90,7 @@ def values(value: Expr) -> Expr:
 
 def contains_key(value: Expr, key: Expr) -> Expr:
     """Return whether a MAP has a key; NULL for no MAP and for no key."""
-    wanted = _as_key(value, key)
+    wanted = as_key(value, key)
     has = code.call("array_has", code.call("map_keys", value), wanted)
     if wanted.nullable:
         # A key that the type of the map's keys cannot hold is NULL, and in no map.
@@ -125,15 +124,22 @@ def chosen(value: Expr, keys: Expr, *, keeps: bool) -> Expr:
 
 def as_key(value: Expr, key: Expr) -> Expr:
     """Return what is a key of a MAP as one; NULL for what the type of its keys does not hold."""
-    return _as_key(value, key)
+    key_type = _compared_key_type(value)
+    key = _exact_key(key, key_type)
+    is_number = key_type.name == "fixed" and key.type.name in ("fixed", "real")
+    converted = rewrites.cast(key, key_type, lenient=is_number)
+    exact: code.Code = code.exactly(converted, key_type, lenient=is_number)
+    if _is_lossless(key.type, key_type):
+        return exprs.derived(exact, key_type, [converted], nullable=is_number or None)
+    # As a truth each number but 0 equals TRUE, as a number 1 alone.
+    is_truth = key_type.name == "boolean"
+    exact = _if_same(exact, key, rewrites.as_number(converted) if is_truth else converted)
+    return exprs.derived(exact, key_type, [converted], nullable=True)
 
 
 def new_key(value: Expr, key: Expr) -> Expr:
     """Return a key that a MAP gets, cast to the type of its keys; NULL for NULL alone."""
-    key_type = _key_type(value)
-    if key_type.name not in KEYS:
-        raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
-    return rewrites.cast(key, key_type)
+    return rewrites.cast(key, _compared_key_type(value))
 
 
 def wanted_type(value: Expr) -> sqltypes.SqlType:
@@ -199,6 +205,14 @@ def value_type(structure: sqltypes.Structure) -> sqltypes.SqlType:
 def _structure(value: Expr) -> sqltypes.Structure:
     assert value.type.structure is not None
     return value.type.structure
+
+
+def _compared_key_type(value: Expr) -> sqltypes.SqlType:
+    """Return the type of a MAP's keys; raises SqlError for a type that has no comparison here."""
+    key_type = _key_type(value)
+    if key_type.name not in KEYS:
+        raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
+    return key_type
 
 
 def _key_type(value: Expr) -> sqltypes.SqlType:
@@ -270,26 +284,10 @@ def _if_same(computed: code.Part, value: Expr, converted: Expr) -> code.Code:
 
 
 def _of_key(value: Expr, key: Expr) -> Expr:
-    wanted = _as_key(value, key)
+    wanted = as_key(value, key)
     listed = code.call("map_extract", value, wanted)
     inner = code.call("array_element", listed, 1)
     return _read(inner, value_type(_structure(value)), [value, wanted])
-
-
-def _as_key(value: Expr, key: Expr) -> Expr:
-    key_type = _key_type(value)
-    if key_type.name not in KEYS:
-        raise errors.unsupported(f"access by a key of type {sqltypes.shown(key_type)}")
-    key = _exact_key(key, key_type)
-    is_number = key_type.name == "fixed" and key.type.name in ("fixed", "real")
-    converted = rewrites.cast(key, key_type, lenient=is_number)
-    exact: code.Code = code.exactly(converted, key_type, lenient=is_number)
-    if _is_lossless(key.type, key_type):
-        return exprs.derived(exact, key_type, [converted], nullable=is_number or None)
-    # As a truth each number but 0 equals TRUE, as a number 1 alone.
-    is_truth = key_type.name == "boolean"
-    exact = _if_same(exact, key, rewrites.as_number(converted) if is_truth else converted)
-    return exprs.derived(exact, key_type, [converted], nullable=True)
 
 
 def _exact_key(key: Expr, key_type: sqltypes.SqlType) -> Expr:
