@@ -1097,7 +1097,7 @@ def _usual_width(
 
     The engine fails at a product beyond 127 bits, and does not see that one within them has more
     than 38 digits. exact: the product of any size, in an expression that fails at such a one.
-    Multiplied in twice the width, a product takes three times the CPU time (decision 0095).
+    Multiplied in twice the width, products take more CPU time: figures in decision 0095.
     """
     product = code.infix(left, "*", right)
     digits = (9,) * sql_type.precision
