@@ -38,7 +38,14 @@ SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
 """Declared types whose values are stored as JSON text."""
 
 ZONED = "TIMESTAMP_TZ(6)"
-"""Declared type whose values are stored as instants in UTC: another offset is refused."""
+"""Declared type whose values are stored as instants in UTC: another offset is refused. Its
+declaration names no digits of a second, so that a write refuses digits below a microsecond."""
+
+ZONED_CUT = "TIMESTAMP_TZ(6) CUT"
+"""The same, of a column whose declaration names six digits: a write cuts those below."""
+
+ZONED_DIGITS = re.compile(r"TIMESTAMP_TZ\(([0-5])\)")
+"""The same, with fewer digits."""
 
 UNREAD: Final = frozenset({"variant", "unknown", "geometry", "geography"})
 """Iceberg types whose values SQL does not read: a query that names a column of one is refused."""
@@ -72,8 +79,8 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return _with_digits(sqltypes.TIME, declared)
         case "timestamp":
             return _with_digits(sqltypes.TIMESTAMP_NTZ, declared)
-        case "timestamptz" if declared == ZONED:
-            return sqltypes.TIMESTAMP_TZ
+        case "timestamptz" if is_zoned(declared):
+            return _zoned_type(declared)
         case "timestamptz":
             return _with_digits(sqltypes.TIMESTAMP_LTZ, declared)
         case "timestamp_ns":
@@ -111,6 +118,21 @@ def _with_digits(column_type: sqltypes.SqlType, declared: str | None) -> sqltype
     return sqltypes.declared_digits(column_type, int(match[2]))
 
 
+def is_zoned(declared: str | None) -> bool:
+    """Say whether a declared type is TIMESTAMP_TZ."""
+    return declared in (ZONED, ZONED_CUT) or ZONED_DIGITS.fullmatch(declared or "") is not None
+
+
+def _zoned_type(declared: str | None) -> sqltypes.SqlType:
+    """Return the TIMESTAMP_TZ of a declared type."""
+    match = ZONED_DIGITS.fullmatch(declared or "")
+    if match is not None:
+        return sqltypes.declared_digits(sqltypes.TIMESTAMP_TZ, int(match[1]))
+    if declared == ZONED_CUT:
+        return sqltypes.declared_digits(sqltypes.TIMESTAMP_TZ, sqltypes.MICROSECOND_DIGITS)
+    return sqltypes.TIMESTAMP_TZ
+
+
 def _declared_length(word: str, declared: str | None) -> int | None:
     match = DECLARED_FORM.fullmatch(declared or "")
     return int(match[2]) if match is not None and match[1] == word else None
@@ -139,7 +161,7 @@ def zoned_ids(fields: Iterable[Mapping[str, Any]], properties: Mapping[str, str]
     return frozenset(
         field["id"]
         for field in fields
-        if field["type"] == "timestamptz" and declared.get(field["id"]) == ZONED
+        if field["type"] == "timestamptz" and is_zoned(declared.get(field["id"]))
     )
 
 
@@ -260,9 +282,9 @@ def declared_text(column_type: sqltypes.SqlType) -> str | None:
     """Return what must be remembered of a declared type, if its Iceberg type does not say it."""
     if column_type.name in ("null", "interval") or column_type.structure is not None:
         return None
-    if column_type.name == "timestamp_tz":
-        return ZONED
     shown = sqltypes.shown(column_type)
+    if column_type.name == "timestamp_tz":
+        return ZONED_CUT if column_type.digits == sqltypes.MICROSECOND_DIGITS else shown
     if column_type.name == "fixed" and column_type.is_integer:
         return f"NUMBER({sqltypes.PRECISION_MAX},0)"
     if column_type.name in sqltypes.CLOCKS:

@@ -138,8 +138,8 @@ def column_type(node: Any) -> sqltypes.SqlType:
     """Return the type that a DataType means of a column, with the digits of a second it names."""
     declared = data_type(node)
     digits = fraction_digits(node)
-    if declared.name not in ("time", "timestamp_ntz", "timestamp_ltz") or digits is None:
-        return declared  # a TIMESTAMP_TZ is stored as an instant of six digits
+    if declared.name not in sqltypes.CLOCKS or digits is None:
+        return declared
     return sqltypes.declared_digits(declared, digits)
 
 

@@ -2,12 +2,15 @@
 
 The suite reads how to connect from a module `test.parameters` that its user writes; this plugin
 provides it from CONNECTORTESTS_SERVER, so that nothing is written into the checkout. The outcomes
-go to the JSON file that CONNECTORTESTS_OUTCOMES names. Runs in the suite's own environment, which
-has nothing of Boathouse: it imports none of its modules.
+go to the JSON file that CONNECTORTESTS_OUTCOMES names. Each login asks for telemetry, because the
+suite counts what the connector sends: by default it is on in Snowflake and off in Boathouse
+(docs/SQL.md). Runs in the suite's own environment, which has nothing of Boathouse: it imports none
+of its modules.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -23,6 +26,22 @@ def pytest_load_initial_conftests() -> None:
     parameters = types.ModuleType("test.parameters")
     vars(parameters)["CONNECTION_PARAMETERS"] = json.loads(os.environ["CONNECTORTESTS_SERVER"])
     sys.modules["test.parameters"] = parameters
+    _ask_for_telemetry()
+
+
+def _ask_for_telemetry() -> None:
+    """Let every connection set CLIENT_TELEMETRY_ENABLED as it logs in, unless its test does."""
+    from snowflake.connector import connection
+
+    connects = connection.SnowflakeConnection.connect
+
+    @functools.wraps(connects)
+    def connect(self: Any, **options: Any) -> Any:
+        own = options.get("session_parameters") or {}
+        options["session_parameters"] = {"CLIENT_TELEMETRY_ENABLED": True, **own}
+        return connects(self, **options)
+
+    connection.SnowflakeConnection.connect = connect
 
 
 def pytest_runtest_logreport(report: Any) -> None:

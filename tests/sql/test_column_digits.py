@@ -221,6 +221,6 @@ def test_results_have_the_digits_that_their_columns_keep(tmp_path: Path) -> None
         ]
         await local.run("create table u as select m, c, s, m::timestamp_tz(2) as z from t")
         described = [row[1] for row in await local.rows("describe table u")]
-        assert described == ["TIMESTAMP_NTZ(3)", "TIME(1)", "TIMESTAMP_NTZ(6)", "TIMESTAMP_TZ(6)"]
+        assert described == ["TIMESTAMP_NTZ(3)", "TIME(1)", "TIMESTAMP_NTZ(6)", "TIMESTAMP_TZ(2)"]
 
     local_sql.run_local(tmp_path, work)

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from catalog import manifests
-from sql import errors, tabletypes
+from sql import bindings, errors, tabletypes
 from tests.kit import datafiles, local_sql, tablefiles
+from tests.sql import test_staging as staging
 
 NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 """The instant of most tests."""
@@ -289,5 +290,72 @@ def test_rows_beside_floats_are_located_in_their_files(tmp_path: Path, setting: 
         assert await local.rows("select count(f), count(z), count(*) from t") == [(2, 1, 2)]
         await local.rows("merge into t using (select 3 as k) on a = k when matched then delete")
         assert await local.rows("select a from t") == [(4,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 3, 5, 6])
+def test_every_write_cuts_the_digits_that_a_declaration_does_not_name(
+    tmp_path: Path, digits: int
+) -> None:
+    fraction = "987654321"
+    kept = "987654"[:digits].ljust(6, "0")
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(f"create table t (a int, z timestamp_tz({digits}) default null)")
+        await local.rows(f"insert into t values (1, '1969-12-31 23:59:59.{fraction} +00:00')")
+        await local.rows(
+            "insert into t select 2, '2024-01-01 05:00:00.987654Z'::timestamp_tz"
+            " union all select 3, null"
+        )
+        await local.rows(f"update t set z = '2024-01-01 00:00:00.{fraction}Z' where a = 3")
+        await local.rows(
+            f"merge into t using (select 4 as k, '2024-01-01 00:00:00.{fraction}Z' as v) on a = k"
+            " when not matched then insert values (k, v)"
+        )
+        old, new = f"1969-12-31 23:59:59.{kept} +00:00", f"2024-01-01 00:00:00.{kept} +00:00"
+        row = f"5,2024-01-01 00:00:00.{fraction}Z\n"
+        await staging.put(local, "@%t", "a.csv", row.encode())
+        await local.rows("copy into t from @%t")
+        nanos = {
+            "1": bindings.Binding(type="fixed", values=(6, 7), is_array=True),
+            "2": bindings.Binding(
+                type="timestamp_tz",
+                values=(bindings.Zoned(nanos=1_704_067_200_987_654_321, offset_minutes=0),) * 2,
+                is_array=True,
+            ),
+        }
+        await local.rows("insert into t values (?, ?)", bindings=nanos)
+        rows = [(1, old), (2, new.replace(" 00:", " 05:")), *((a, new) for a in range(3, 8))]
+        assert await texts(local, "select * from t") == rows
+        await local.rows("create table k like t")
+        await local.rows("create table c clone t")
+        await local.rows("create table s as select * from t")
+        for name in ("t", "k", "c", "s"):
+            described = await local.rows(f"describe table {name}")
+            assert described[1][1] == f"TIMESTAMP_TZ({digits})", name
+            await local.rows(f"insert into {name} values (9, '2024-01-01 00:00:00.{fraction}Z')")
+            (row,) = await texts(local, f"select * from {name} where a = 9")
+            assert row == (9, new), name
+        code, message = await refusal(local, "insert into t values (5, '2024-01-01 00:00 +01:00')")
+        assert (code, "+01:00" in message) == ("000002", True)
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("declared", ["timestamp_tz", "timestamp_tz(9)"])
+def test_a_declaration_without_six_digits_or_fewer_refuses_those_below(
+    tmp_path: Path, declared: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(f"create table t (a int, z {declared})")
+        for text in ("2024-01-01 00:00:00.123456789Z", "2024-01-01 00:00:00.000000001 +00:00"):
+            assert (await refusal(local, f"insert into t values (1, '{text}')"))[0] == "000002"
+        await local.rows("alter table t alter column z type timestamp_tz(6)")
+        await local.rows("insert into t values (1, '2024-01-01 00:00:00.123456789Z')")
+        assert await texts(local, "select * from t") == [(1, "2024-01-01 00:00:00.123456 +00:00")]
+        assert (await refusal(local, "alter table t alter column z type timestamp_tz(3)"))[
+            0
+        ] == "002108"
 
     local_sql.run_local(tmp_path, work)
