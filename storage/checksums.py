@@ -1,8 +1,9 @@
 """rule: the digests of a body, computed once, while its bytes are in memory.
 
 CRC32 comes from zlib, CRC32C and CRC64NVME from awscrt (ten times faster than any other library),
-the rest from hashlib. The CRCs of pieces combine into the CRC of the whole, so a body of segments
-is never read again. Raw digests are big-endian bytes, as S3 shows them in base64.
+the XXHashes, with the seed 0, from awscrt too, the rest from hashlib. The CRCs of pieces combine
+into the CRC of the whole, so a body of segments is never read again. Raw digests are big-endian
+bytes, as S3 shows them in base64.
 """
 
 from __future__ import annotations
@@ -21,9 +22,19 @@ MD5 = "md5"
 CRC64NVME = "crc64nvme"
 CRC_BYTES = {"crc32": 4, "crc32c": 4, CRC64NVME: 8}
 """Algorithms that combine over pieces, and the length of their digests."""
-_HASHES: dict[str, Any] = {MD5: hashlib.md5, "sha1": hashlib.sha1, "sha256": hashlib.sha256}
-HASHES = tuple(_HASHES)
-ALGORITHMS = frozenset(CRC_BYTES) | frozenset(HASHES)
+_HASHES: dict[str, Any] = {
+    MD5: hashlib.md5,
+    "sha1": hashlib.sha1,
+    "sha256": hashlib.sha256,
+    "sha512": hashlib.sha512,
+}
+_XXHASHES: dict[str, tuple[Callable[[], crt.XXHash], Callable[[Any], bytes]]] = {
+    "xxhash64": (crt.XXHash.new_xxhash64, crt.XXHash.compute_xxhash64),
+    "xxhash3": (crt.XXHash.new_xxhash3_64, crt.XXHash.compute_xxhash3_64),
+    "xxhash128": (crt.XXHash.new_xxhash3_128, crt.XXHash.compute_xxhash3_128),
+}
+"""Functions that begin a digest, and that return the digest of one value. Both take bytes alone."""
+ALGORITHMS = frozenset(CRC_BYTES) | frozenset(_HASHES) | frozenset(_XXHASHES)
 
 _CRCS: dict[str, Callable[[Any, int], int]] = {
     "crc32": zlib.crc32,
@@ -47,8 +58,9 @@ class Digester:
             raise ValueError(f"unknown digest algorithms: {sorted(unknown)}")
         self._crcs = {name: 0 for name in sorted(wanted) if name in CRC_BYTES}
         self._hashes = {
-            name: hashlib.new(name, usedforsecurity=False) for name in HASHES if name in wanted
+            name: hashlib.new(name, usedforsecurity=False) for name in _HASHES if name in wanted
         }
+        self._xxhashes = {name: new() for name, (new, _) in _XXHASHES.items() if name in wanted}
 
     def update(self, data: bytes | memoryview) -> None:
         """Add the next bytes of the body."""
@@ -56,6 +68,8 @@ class Digester:
             self._crcs[name] = _CRCS[name](data, crc)
         for state in self._hashes.values():
             state.update(data)
+        for xxhash in self._xxhashes.values():
+            xxhash.update(bytes(data))
 
     def digests(self) -> dict[str, bytes]:
         """Return the raw digests of the bytes so far."""
@@ -63,6 +77,8 @@ class Digester:
             name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in self._crcs.items()
         }
         digest_by_algorithm.update((name, state.digest()) for name, state in self._hashes.items())
+        for name, xxhash in self._xxhashes.items():
+            digest_by_algorithm[name] = xxhash.finalize()
         return digest_by_algorithm
 
 
@@ -74,6 +90,8 @@ def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str
             digests[name] = _HASHES[name](data, usedforsecurity=False).digest()
         elif name in CRC_BYTES:
             digests[name] = _CRCS[name](data, 0).to_bytes(CRC_BYTES[name], "big")
+        elif name in _XXHASHES:
+            digests[name] = _XXHASHES[name][1](bytes(data))
         else:
             raise ValueError(f"unknown digest algorithm: {name}")
     return digests

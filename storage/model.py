@@ -144,7 +144,7 @@ class ObjectAttributes(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
 
     headers: stored response headers by lower-case name (content-type, cache-control, ...).
     user_metadata: x-amz-meta-* by lower-case name without that prefix.
-    checksums: algorithm (crc32, crc32c, crc64nvme, sha1, sha256) -> base64 text as S3 shows it.
+    checksums: algorithm (of `storage.checksums`) -> base64 text as S3 shows it.
     checksum_type: FULL_OBJECT or COMPOSITE. tags: object tags. etag: None means the body's MD5.
     part_sizes_bytes: sizes of the parts of a multipart object, in order; empty otherwise.
     part_checksums: the parts' raw digests by the one algorithm of checksums, joined in order; empty

@@ -134,6 +134,8 @@ def parse_object_lock(data: bytes) -> locks.DefaultRetention | None:
     if rule is None:
         return None
     default = rule.child("DefaultRetention")
+    if default is not None:
+        _refuse(default, "DefaultEventHold")
     if default is None or len(rule.children) != 1 or len(default.children) != 2:
         raise _malformed()
     mode = _mode(default)
@@ -148,6 +150,7 @@ def parse_object_lock(data: bytes) -> locks.DefaultRetention | None:
 def parse_retention(data: bytes) -> locks.VersionRetention | None:
     """Return PutObjectRetention's retention; None if it removes the retention."""
     root = _root(data, "Retention")
+    _refuse(root, "EventHold", "EventHoldDuration")
     if not root.children:
         return None
     until = root.child("RetainUntilDate")
@@ -497,6 +500,13 @@ def _root(data: bytes, name: str) -> xmltext.Element:
 
 def _malformed() -> errors.UnexpectedXml:
     return errors.UnexpectedXml("the body is not the document that this operation requires")
+
+
+def _refuse(element: xmltext.Element, *names: str) -> None:
+    """Raise S3FeatureNotImplemented if an element has a child of one of these names."""
+    for name in names:
+        if element.child(name) is not None:
+            raise _not_done(name)
 
 
 def _not_done(name: str) -> errors.S3FeatureNotImplemented:

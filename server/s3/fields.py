@@ -49,7 +49,18 @@ TAG_VALUE_CHARS_MAX = 256
 RESERVED_TAG_PREFIX = "aws:"
 
 
-CHECKSUM_BYTES = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
+CHECKSUM_BYTES = {
+    "crc32": 4,
+    "crc32c": 4,
+    "crc64nvme": 8,
+    "md5": 16,
+    "sha1": 20,
+    "sha256": 32,
+    "sha512": 64,
+    "xxhash3": 8,
+    "xxhash64": 8,
+    "xxhash128": 16,
+}
 
 
 OBJECT_ATTRIBUTES = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
@@ -98,6 +109,12 @@ OWNERSHIP = "x-amz-object-ownership"
 
 
 TRANSITION_MINIMUM = "x-amz-transition-default-minimum-object-size"
+
+
+ANNOTATIONS = "x-amz-object-annotation-directive"
+
+
+OPTIONAL_ATTRIBUTES = "x-amz-optional-object-attributes"
 
 
 CANNED_ACL = "x-amz-acl"
@@ -194,6 +211,9 @@ _HEADERS_NOT_DONE: Mapping[str, frozenset[str]] = {
     "x-amz-object-lock-mode": frozenset(),
     "x-amz-object-lock-retain-until-date": frozenset(),
     "x-amz-object-lock-legal-hold": frozenset({"OFF"}),
+    "x-amz-object-lock-event-hold": frozenset({"OFF"}),
+    "x-amz-object-lock-event-hold-duration-days": frozenset(),
+    "x-amz-object-lock-event-hold-duration-years": frozenset(),
     BUCKET_OBJECT_LOCK: frozenset({"false"}),
     BYPASS_GOVERNANCE: frozenset({"false"}),
     OWNERSHIP: frozenset({"BucketOwnerEnforced"}),
@@ -564,6 +584,29 @@ def check_headers_done(
             raise _header_not_done(name)
 
 
+def check_no_annotations(headers: preconditions.HeaderView) -> None:
+    """Raise InvalidArgument unless a copy's annotations, of which there are none, are to be copied
+    or left out."""
+    value = headers.get(ANNOTATIONS)
+    if value not in (None, "COPY", "EXCLUDE"):
+        raise errors.InvalidArgument(
+            "Unknown annotation directive.", ArgumentName=ANNOTATIONS, ArgumentValue=str(value)
+        )
+
+
+def check_optional_attributes(headers: preconditions.HeaderView) -> None:
+    """Raise InvalidArgument if a listing is to have an attribute that S3 does not name.
+
+    S3 names RestoreStatus, which only an object in an archive has."""
+    value = headers.get(OPTIONAL_ATTRIBUTES)
+    if value is not None and {name.strip() for name in value.split(",")} != {"RestoreStatus"}:
+        raise errors.InvalidArgument(
+            "Invalid attribute name specified.",
+            ArgumentName=OPTIONAL_ATTRIBUTES,
+            ArgumentValue=value,
+        )
+
+
 def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
     """Return the digests announced for a body. Raises for malformed or contradictory ones."""
     content_md5 = None
@@ -580,11 +623,9 @@ def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
                     "The value specified in the x-amz-trailer header is not supported"
                 )
         elif name.startswith(CHECKSUM_PREFIX):
-            algorithm = name[len(CHECKSUM_PREFIX) :]
-            if algorithm in ("algorithm", "type", "mode"):
+            algorithm = _algorithm_of(name)
+            if algorithm is None:
                 continue
-            if algorithm not in CHECKSUM_BYTES:
-                raise _header_not_done(name)
             if checksum is not None:
                 raise errors.InvalidRequest(
                     "Expecting a single x-amz-checksum- header. "
@@ -622,11 +663,25 @@ def parse_checksum(name: str, value: str) -> str:
     return value
 
 
+def _algorithm_of(name: str) -> str | None:
+    """Return the algorithm of a header with a checksum; None for a header about checksums.
+
+    name: begins with CHECKSUM_PREFIX. Raises S3FeatureNotImplemented for another algorithm."""
+    algorithm = name[len(CHECKSUM_PREFIX) :]
+    if algorithm in ("algorithm", "type", "mode"):
+        return None
+    if algorithm not in CHECKSUM_BYTES:
+        raise _header_not_done(name)
+    return algorithm
+
+
 def parse_whole_checksum(headers: preconditions.HeaderView) -> tuple[str, str] | None:
     """Return the checksum of a whole multipart object, with or without the suffix `-N`."""
     for name, value in headers.items():
-        algorithm = name.removeprefix(CHECKSUM_PREFIX)
-        if name.startswith(CHECKSUM_PREFIX) and algorithm in CHECKSUM_BYTES:
+        if not name.startswith(CHECKSUM_PREFIX):
+            continue
+        algorithm = _algorithm_of(name)
+        if algorithm is not None:
             digest, dash, count = value.partition("-")
             parse_checksum(algorithm, digest)
             if dash and not (count.isascii() and count.isdigit()):
@@ -717,7 +772,7 @@ def parse_algorithm(headers: preconditions.HeaderView, name: str) -> str | None:
     if value.lower() not in CHECKSUM_BYTES:
         raise errors.InvalidRequest(
             "Checksum algorithm provided is unsupported. Please try again with any of the valid "
-            "types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]"
+            f"types: [{', '.join(sorted(CHECKSUM_BYTES)).upper()}]"
         )
     return value.lower()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from server.s3 import documents, errors, fields, forms, preconditions
-from storage import lifecycle, model, names
+from storage import checksums, lifecycle, model, names
 
 Query: TypeAlias = Mapping[str, str]
 """The query's parameters, decoded; the last value of a repeated name."""
@@ -633,6 +633,7 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
 
 def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> CopyObject:
     fields.refuse_version_id(query)
+    fields.check_no_annotations(headers)
     written, storage_class_given = fields.parse_written(headers)
     tagging_directive = fields.parse_directive(headers, "tagging")
     if tagging_directive == "COPY":
@@ -666,11 +667,11 @@ def parse_create_upload(
             )
         return CreateMultipartUpload(bucket=bucket, key=key, written=written)
     if checksum_type is None:
-        checksum_type = "FULL_OBJECT" if algorithm == "crc64nvme" else "COMPOSITE"
+        checksum_type = "FULL_OBJECT" if algorithm == checksums.CRC64NVME else "COMPOSITE"
     elif (
         (checksum_type == "FULL_OBJECT")
-        if algorithm.startswith("sha")
-        else (checksum_type == "COMPOSITE" and algorithm == "crc64nvme")
+        if algorithm not in checksums.CRC_BYTES
+        else (checksum_type == "COMPOSITE" and algorithm == checksums.CRC64NVME)
     ):
         raise errors.InvalidRequest(
             f"The {checksum_type} checksum type cannot be used with the {algorithm} checksum "
@@ -756,6 +757,7 @@ def parse_list_objects(bucket: str, key: str, query: Query, headers: Headers) ->
             ArgumentName="list-type",
             ArgumentValue=query["list-type"],
         )
+    fields.check_optional_attributes(headers)
     return ListObjects(
         bucket=bucket,
         prefix=query.get("prefix", ""),
@@ -767,6 +769,7 @@ def parse_list_objects(bucket: str, key: str, query: Query, headers: Headers) ->
 
 
 def parse_list_objects_v2(bucket: str, key: str, query: Query, headers: Headers) -> ListObjectsV2:
+    fields.check_optional_attributes(headers)
     return ListObjectsV2(
         bucket=bucket,
         prefix=query.get("prefix", ""),
@@ -782,6 +785,7 @@ def parse_list_objects_v2(bucket: str, key: str, query: Query, headers: Headers)
 def parse_list_versions(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> ListObjectVersions:
+    fields.check_optional_attributes(headers)
     key_marker, version_marker = fields.parse_version_markers(query)
     return ListObjectVersions(
         bucket=bucket,
@@ -809,6 +813,7 @@ def parse_list_uploads(
 
 
 def parse_list_parts(bucket: str, key: str, query: Query, headers: Headers) -> ListParts:
+    fields.check_headers_done(headers)
     return ListParts(
         bucket=bucket,
         key=key,

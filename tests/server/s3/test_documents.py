@@ -302,6 +302,39 @@ LOCK = (
 
 
 @pytest.mark.parametrize(
+    ("parse", "body", "element"),
+    [
+        (
+            documents.parse_object_lock,
+            LOCK % b"<Mode>GOVERNANCE</Mode><DefaultEventHold><Days>1</Days></DefaultEventHold>",
+            "DefaultEventHold",
+        ),
+        (
+            documents.parse_object_lock,
+            LOCK % b"<Mode>GOVERNANCE</Mode><Days>1</Days><DefaultEventHold/>",
+            "DefaultEventHold",
+        ),
+        (
+            documents.parse_retention,
+            b"<Retention><Mode>COMPLIANCE</Mode><EventHold>ON</EventHold></Retention>",
+            "EventHold",
+        ),
+        (
+            documents.parse_retention,
+            b"<Retention><EventHoldDuration><Days>1</Days></EventHoldDuration></Retention>",
+            "EventHoldDuration",
+        ),
+    ],
+)
+def test_an_event_hold_is_refused_by_name(
+    parse: Callable[[bytes], object], body: bytes, element: str
+) -> None:
+    with pytest.raises(errors.S3FeatureNotImplemented) as raised:
+        parse(body)
+    assert raised.value.fields == {"Element": element}
+
+
+@pytest.mark.parametrize(
     ("parse", "body"),
     [
         (

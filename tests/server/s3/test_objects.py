@@ -35,7 +35,12 @@ DIGESTS = {
     "crc32c": base64_of(crt.crc32c(BODY).to_bytes(4, "big")),
     "crc64nvme": base64_of(crt.crc64nvme(BODY).to_bytes(8, "big")),
     "sha1": base64_of(hashlib.sha1(BODY).digest()),
+    "md5": base64_of(hashlib.md5(BODY).digest()),
     "sha256": base64_of(hashlib.sha256(BODY).digest()),
+    "sha512": base64_of(hashlib.sha512(BODY).digest()),
+    "xxhash3": base64_of(crt.XXHash.compute_xxhash3_64(BODY)),
+    "xxhash64": base64_of(crt.XXHash.compute_xxhash64(BODY)),
+    "xxhash128": base64_of(crt.XXHash.compute_xxhash3_128(BODY)),
 }
 
 
@@ -324,6 +329,27 @@ def test_a_checksum_that_does_not_fit_stores_nothing(
         malformed = kit.call(store, "PUT", f"/{bucket}/k", {f"x-amz-checksum-{name}": text}, BODY)
         assert (malformed.status, malformed.code) == (400, "BadDigest")
     assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
+
+
+@pytest.mark.parametrize("name", ["SHA512", "XXHASH3", "XXHASH64", "XXHASH128"])
+@pytest.mark.parametrize("size_bytes", [0, 1000, 2_000_000])
+def test_boto3_sends_and_checks_the_algorithms_of_2026(
+    s3: Any, bucket: str, name: str, size_bytes: int
+) -> None:
+    body = bytes(size_bytes)
+    answer = s3.put_object(Bucket=bucket, Key="k", Body=body, ChecksumAlgorithm=name)
+    shown = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+    assert shown["Body"].read() == body  # botocore compares the checksum
+    assert shown[f"Checksum{name}"] == answer[f"Checksum{name}"]
+    (listed,) = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert listed["ChecksumAlgorithm"] == [name]
+    copied = s3.copy_object(
+        Bucket=bucket, Key="copy", CopySource=f"{bucket}/k", ChecksumAlgorithm="MD5"
+    )
+    digest = base64_of(hashlib.md5(body).digest())
+    assert copied["CopyObjectResult"]["ChecksumMD5"] == digest
+    attributes = s3.get_object_attributes(Bucket=bucket, Key="copy", ObjectAttributes=["Checksum"])
+    assert attributes["Checksum"] == {"ChecksumMD5": digest, "ChecksumType": "FULL_OBJECT"}
 
 
 def test_an_object_without_a_checksum_shows_the_crc64nvme_computed_here(

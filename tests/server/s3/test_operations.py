@@ -338,6 +338,8 @@ def test_a_part_number_outside_one_to_ten_thousand_is_refused(number: str) -> No
         ("CRC64NVME", None, ("crc64nvme", "FULL_OBJECT")),
         ("CRC32C", "FULL_OBJECT", ("crc32c", "FULL_OBJECT")),
         ("SHA256", "COMPOSITE", ("sha256", "COMPOSITE")),
+        ("XXHASH128", None, ("xxhash128", "COMPOSITE")),
+        ("MD5", None, ("md5", "COMPOSITE")),
         (None, None, (None, None)),
     ],
 )
@@ -355,7 +357,15 @@ def test_create_multipart_upload_settles_the_checksum_type(
 
 @pytest.mark.parametrize(
     ("algorithm", "checksum_type"),
-    [("SHA1", "FULL_OBJECT"), ("CRC64NVME", "COMPOSITE"), ("MD5", None), (None, "COMPOSITE")],
+    [
+        ("SHA1", "FULL_OBJECT"),
+        ("SHA512", "FULL_OBJECT"),
+        ("MD5", "FULL_OBJECT"),
+        ("XXHASH3", "FULL_OBJECT"),
+        ("CRC64NVME", "COMPOSITE"),
+        ("XXHASH32", None),
+        (None, "COMPOSITE"),
+    ],
 )
 def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
     algorithm: str | None, checksum_type: str | None
@@ -380,6 +390,9 @@ def test_create_multipart_upload_refuses_checksum_types_that_cannot_be(
         ("x-amz-website-redirect-location", "/elsewhere"),
         ("x-amz-storage-class", "GLACIER"),
         ("x-amz-bucket-namespace", "account-regional"),
+        ("x-amz-object-lock-event-hold", "ON"),
+        ("x-amz-object-lock-event-hold-duration-days", "30"),
+        ("x-amz-object-lock-event-hold-duration-years", "1"),
     ],
 )
 def test_a_header_that_asks_for_more_than_is_done_is_refused_by_name(
@@ -407,6 +420,65 @@ def test_get_object_ignores_the_odd_headers_that_iceberg_sends() -> None:
         "GET", "/b/k", {"x-amz-te": "append-md5", "x-amz-checksum-crc32": "AAAAAA=="}
     )
     assert operation == operations.GetObject(bucket="b", key="k")
+
+
+IGNORED: dict[tuple[str, str], str] = {
+    ("*", "x-amz-request-payer"): "no bucket has requesters that pay",
+    ("*", "x-amz-expected-bucket-owner"): "the face compares it with every bucket's owner",
+    ("*", "x-amz-source-expected-bucket-owner"): "the face compares it with the source's owner",
+    ("CopyObject", "x-amz-tagging"): "counts with the directive REPLACE alone",
+    ("*", "if-modified-since"): "a date that cannot be parsed is none (RFC 9110, 13.1.3)",
+    ("*", "if-unmodified-since"): "a date that cannot be parsed is none (RFC 9110, 13.1.3)",
+    ("*", "x-amz-copy-source-if-modified-since"): "a date that cannot be parsed is none",
+    ("*", "x-amz-copy-source-if-unmodified-since"): "a date that cannot be parsed is none",
+    ("*", "x-amz-checksum-mode"): "anything but ENABLED asks for no checksum",
+    ("PutBucketPolicy", "x-amz-confirm-remove-self-bucket-access"): "anything but true is false",
+}
+"""Headers of S3's model, by operation, that may be anything, and why."""
+
+
+def needed(operation: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a query and headers that an operation of the model takes."""
+    values = {
+        "x-amz-copy-source": "/b/k",
+        "x-amz-object-attributes": "ETag",
+        "partNumber": "1",
+        "uploadId": "1",
+    }
+    _, _, subresource = operation.http["requestUri"].partition("?")
+    query = dict(pair.partition("=")[::2] for pair in subresource.split("&") if pair)
+    headers = {}
+    for name in operation.input_shape.required_members:
+        serialization = operation.input_shape.members[name].serialization
+        if serialization.get("location") == "querystring":
+            query[serialization["name"]] = values.get(serialization["name"], "x")
+        elif serialization.get("location") == "header":
+            headers[serialization["name"]] = values[serialization["name"]]
+    return query, headers
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in rows.ROWS if row.status in ("yes", "partly")], ids=lambda row: row.name
+)
+def test_no_header_of_the_model_is_ignored(row: routes.S3Row) -> None:
+    """A header is a part of the operation's value, or it is refused."""
+    operation = botocore.session.get_session().get_service_model("s3").operation_model
+    if row.name == "PostObject" or operation(row.name).input_shape is None:
+        return
+    query, headers = needed(operation(row.name))
+    key = "k" if row.scope == "object" else ""
+    plain = row.parse("b", key, query, Headers(headers))
+    for member in operation(row.name).input_shape.members.values():
+        if member.serialization.get("location") != "header":
+            continue
+        name = member.serialization["name"].lower()
+        if name in headers or {(row.name, name), ("*", name)} & IGNORED.keys():
+            continue
+        try:
+            value = row.parse("b", key, query, Headers({**headers, name: "strange"}))
+        except errors.S3Error:
+            continue
+        assert value != plain, name
 
 
 def test_every_value_is_frozen_and_names_its_bucket() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from server.s3 import incoming
+from server.s3 import fields, incoming
+from storage import checksums
 from tests.kit import s3 as kit
 
 BODY = b"the quick brown fox jumps over the lazy dog\n" * 3000
@@ -83,6 +84,24 @@ def test_a_chunk_that_was_changed_on_its_way_is_refused(
     )
     assert (put.status, put.code) == (403, "SignatureDoesNotMatch")
     assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
+
+
+@pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "TRAILER" in each])
+def test_trailers_have_checksums_of_every_algorithm(
+    store: kit.ObjectStore, bucket: str, mode: str
+) -> None:
+    body = b"".join(CHUNKS)
+    for name, digest in checksums.digest(body, fields.CHECKSUM_BYTES).items():
+        trailer = f"x-amz-checksum-{name}", checksums.to_text(digest)
+        headers = {"x-amz-sdk-checksum-algorithm": name.upper()}
+        answer = kit.stream(
+            store, "PUT", f"/{bucket}/{name}", CHUNKS, mode=mode, headers=headers, trailer=trailer
+        )
+        assert (answer.status, answer.headers[trailer[0]]) == (200, trailer[1])
+        wrong = trailer[0], checksums.to_text(bytes(len(digest)))
+        answer = kit.stream(store, "PUT", f"/{bucket}/wrong", CHUNKS, mode=mode, trailer=wrong)
+        assert (answer.status, answer.code) == (400, "BadDigest")
+    assert kit.call(store, "HEAD", f"/{bucket}/wrong").status == 404
 
 
 @pytest.mark.parametrize("mode", [each for each in kit.STREAMING_MODES if "TRAILER" in each])

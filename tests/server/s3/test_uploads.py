@@ -132,6 +132,28 @@ def test_an_empty_part_is_not_the_whole_object(s3: Any, bucket: str) -> None:
             ).decode()
             + "-2",
         ),
+        (
+            "SHA512",
+            "COMPOSITE",
+            base64.b64encode(
+                hashlib.sha512(
+                    hashlib.sha512(FIRST).digest() + hashlib.sha512(LAST).digest()
+                ).digest()
+            ).decode()
+            + "-2",
+        ),
+        *[
+            (
+                f"XXHASH{name}",
+                "COMPOSITE",
+                base64.b64encode(compute(compute(FIRST) + compute(LAST))).decode() + "-2",
+            )
+            for name, compute in (
+                ("64", crt.XXHash.compute_xxhash64),
+                ("3", crt.XXHash.compute_xxhash3_64),
+                ("128", crt.XXHash.compute_xxhash3_128),
+            )
+        ],
     ],
 )
 def test_the_checksum_of_the_whole_comes_from_its_parts(
@@ -164,6 +186,7 @@ def test_what_the_client_says_of_the_whole_is_compared_before_it_becomes_visible
     right, wrong = text(zlib.crc32(FIRST + LAST)), text(1)
     for options, code in (
         ({"ChecksumCRC32": wrong}, "BadDigest"),
+        ({"ChecksumXXHASH64": text(1, 8)}, "BadDigest"),
         ({"MpuObjectSize": 7}, "InvalidRequest"),
         ({"ChecksumType": "COMPOSITE"}, "InvalidRequest"),
     ):
