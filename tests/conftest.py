@@ -6,7 +6,6 @@ import contextlib
 import gc
 import importlib
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,19 +14,10 @@ from typing import Any
 
 import hypothesis
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from tests.kit import server as server_kit
-
-TESTS = server_kit.ROOT / "tests"
-CAMPAIGN = "tests/campaign/test_stalls.py"
-SPARK_MARK = "mark.spark"
-SESSION_SUFFIX = " with a session of Spark"
-TEST = re.compile(r"^def (test_\w+)\((.*?)\) -> None:$", re.MULTILINE | re.DOTALL)
-SESSION_USERS = re.compile(
-    r"\b(?:lake: Lake|either: Lake|spark: |engines: |writing: |session: Any)"
-)
-"""What the arguments of a test that shares the session of Spark look like."""
+from tests.kit import workers
+from tests.kit.workers import TESTS
 
 ODD_FOLDER = "my data [1] *?%20'ü"
 RUN_VARIABLE = "BOATHOUSE_TEST_RUN"
@@ -76,8 +66,8 @@ hypothesis.settings.load_profile("boathouse")
 
 
 ORDER = (
-    "test_tidy", "test_docs", "storage", "server", "catalog", "s3tables", "sql", "pipeline",
-    "fuzz", "model", "test_provision", "test_mini", "contract", "campaign", "crash",
+    "test_tidy", "test_docs", "test_workers", "storage", "server", "catalog", "s3tables", "sql",
+    "pipeline", "fuzz", "model", "test_provision", "test_mini", "contract", "campaign", "crash",
 )  # fmt: skip
 """Quick and local tests first, those that start processes and clients last."""
 
@@ -111,7 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return ORDER.index(parts[0]) if parts[0] in ORDER else len(ORDER)
 
     if WORKER_VARIABLE in os.environ:
-        spark = files_with_spark()
+        spark = workers.files_with_spark()
         items.sort(key=lambda item: (item.path not in spark, -place(item)))
     else:
         items.sort(key=place)
@@ -127,66 +117,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def files_with_spark() -> frozenset[Path]:
-    """Return the files with tests of Spark."""
-    return frozenset(path for path in TESTS.rglob("test_*.py") if SPARK_MARK in path.read_text())
-
-
-def session_users() -> dict[str, frozenset[str]]:
-    """Return the names of the tests that share one session, by their file's path.
-
-    The other tests of Spark start it themselves.
-    """
-    return {
-        path.relative_to(server_kit.ROOT).as_posix(): frozenset(
-            name
-            for name, arguments in TEST.findall(path.read_text())
-            if SESSION_USERS.search(arguments)
-        )
-        for path in files_with_spark()
-    }
-
-
-class Workers(LoadFileScheduling):
-    """A worker takes a file at a time, of the campaign a row, and of a file with Spark a half.
-
-    The halves are the tests that share a session of Spark, and the others. The first worker takes
-    all that share it, as its first work: a session costs its start, and each sort of job costs most
-    the first time. The others end when nothing else is left.
-    """
-
-    def __init__(self, config: pytest.Config, log: Any) -> None:
-        super().__init__(config, log)
-        self._session_users = session_users()
-
-    def _split_scope(self, nodeid: str) -> str:
-        path, _, test = nodeid.partition("::")
-        if path == CAMPAIGN:
-            return nodeid
-        shares = test.partition("[")[0] in self._session_users.get(path, ())
-        return f"{path}{SESSION_SUFFIX}" if shares else path
-
-    def _assign_work_unit(self, node: Any) -> None:
-        with_session = node is self.nodes[0]
-        wanted = (unit for unit in self.workqueue if _shares(unit) == with_session)
-        first = next(wanted, None)
-        if first is not None:
-            self.workqueue.move_to_end(first, last=False)
-        super()._assign_work_unit(node)
-
-    def _reschedule(self, node: Any) -> None:
-        if node is self.nodes[0] or not all(map(_shares, self.workqueue)):
-            super()._reschedule(node)
-        elif not node.shutting_down:
-            node.shutdown()  # it ends what it has
-
-
-def _shares(unit: str) -> bool:
-    return unit.endswith(SESSION_SUFFIX)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Workers | None:
-    return Workers(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Workers | None:
+    return workers.Workers(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

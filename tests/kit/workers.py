@@ -1,0 +1,127 @@
+"""Which process of a run gets which tests: `make test` runs them in several.
+
+A file is one piece of work, of the campaign a test. A file with Spark is two: the tests that share
+one session of Spark, and the others. One worker, the session's, takes all that share it, and takes
+them first: a session costs its start, and each sort of job costs most the first time. No other
+worker ever gets one of them. If the session's worker dies, the worker that replaces it gets what is
+left.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+CAMPAIGN = "tests/campaign/test_stalls.py"
+SPARK_MARK = "mark.spark"
+SESSION_SUFFIX = " with a session of Spark"
+TEST = re.compile(r"^def (test_\w+)\((.*?)\) -> None:$", re.MULTILINE | re.DOTALL)
+SESSION_USERS = re.compile(
+    r"\b(?:lake: Lake|either: Lake|spark: |engines: |writing: |session: Any)"
+)
+"""What the arguments of a test that shares the session of Spark look like."""
+
+
+def files_with_spark() -> frozenset[Path]:
+    """Return the files with tests of Spark."""
+    return frozenset(path for path in TESTS.rglob("test_*.py") if SPARK_MARK in path.read_text())
+
+
+def session_users() -> dict[str, frozenset[str]]:
+    """Return the names of the tests that share one session, by their file's path.
+
+    The other tests of Spark start it themselves.
+    """
+    return {
+        path.relative_to(ROOT).as_posix(): frozenset(
+            name
+            for name, arguments in TEST.findall(path.read_text())
+            if SESSION_USERS.search(arguments)
+        )
+        for path in files_with_spark()
+    }
+
+
+class Workers(LoadFileScheduling):
+    """Gives the workers of pytest-xdist a file at a time, as this module's docstring says.
+
+    A test during which a worker died has failed and is not run again.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        self._session_users = session_users()
+        self._session_worker: Any = None
+
+    def add_node(self, node: Any) -> None:
+        super().add_node(node)
+        if self.collection is not None and self._session_worker is None:
+            self._session_worker = node
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forget a worker that has ended; return the test during which it died, or None.
+
+        The tests that it has not begun go back to the queue.
+        """
+        if node is self._session_worker:
+            self._session_worker = None
+        left = [
+            (unit, test)
+            for unit, tests in self.assigned_work.pop(node).items()
+            for test, is_complete in tests.items()
+            if not is_complete
+        ]
+        if not left:
+            return None
+        (_, died_in), *waiting = left
+        for unit, test in waiting:
+            self.workqueue.setdefault(unit, {})[test] = False
+        for other in self.nodes:
+            self._reschedule(other)
+        return died_in
+
+    def schedule(self) -> None:
+        """Give each worker its first tests, at the start or when a replacement has collected."""
+        if self.collection is None:
+            self._session_worker = self.nodes[0]
+        super().schedule()
+        # A worker runs a test when it has the next one. A replacement may have got a single one.
+        for node in self.nodes:
+            self._reschedule(node)
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, test = nodeid.partition("::")
+        if path == CAMPAIGN:
+            return nodeid
+        shares = test.partition("[")[0] in self._session_users.get(path, ())
+        return f"{path}{SESSION_SUFFIX}" if shares else path
+
+    def _assign_work_unit(self, node: Any) -> None:
+        has_session = node is self._session_worker
+        wanted = next((unit for unit in self.workqueue if _shares(unit) == has_session), None)
+        if wanted is not None:
+            self.workqueue.move_to_end(wanted, last=False)
+        elif not has_session:
+            if not node.shutting_down:
+                node.shutdown()  # it ends what it has
+            return
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if node not in self.registered_collections:
+            return  # a replacement that still collects: `schedule` follows
+        if node is not self._session_worker and all(map(_shares, self.workqueue)):
+            if not node.shutting_down:
+                node.shutdown()
+        else:
+            super()._reschedule(node)
+
+
+def _shares(unit: str) -> bool:
+    return unit.endswith(SESSION_SUFFIX)
