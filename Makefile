@@ -88,19 +88,19 @@ fmt: ## format the code
 	@$(BIN)/ruff format -q .
 
 demo: ## a real data set through Spark, read back by five clients
-	@$(PROVISION) server test spark
+	@$(PROVISION) server test spark bench
 	@$(BIN)/python -m tests.demo $(ARGS)
 
 bench: ## measure against nginx, raw LMDB and raw DataFusion
-	@$(PROVISION) server test
+	@$(PROVISION) server test bench
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 bench-compare: ## measure two commits interleaved (A=commit B=commit)
-	@$(PROVISION) server test
+	@$(PROVISION) server test bench
 	@$(BIN)/python -m tests.bench --compare "$(A)" "$(B)" $(ARGS)
 
 bench-pipeline: ## measure the pipeline beside Spark alone (ARGS="--csv-mb 200 --files 300")
-	@$(PROVISION) server test spark
+	@$(PROVISION) server test spark bench
 	@$(BIN)/python -m pipeline.prepare
 	@$(BIN)/python -m tests.bench.pipelines $(ARGS)
 

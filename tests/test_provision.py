@@ -140,7 +140,7 @@ def test_an_unknown_group_is_refused_by_name(
 ) -> None:
     assert provision.main(["servre"]) == 1
     assert capsys.readouterr().err == (
-        "provision.py: no group 'servre'; there are server, spark, connect, kafka, test\n"
+        "provision.py: no group 'servre'; there are server, spark, connect, kafka, test, bench\n"
     )
     assert commands.recorded == []
 

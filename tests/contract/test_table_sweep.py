@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
@@ -71,8 +71,8 @@ def catalog_of(server: server_kit.Running) -> Catalog:
 
 def numbers(seed: int) -> pa.Table:
     """Rows that no encoding makes small."""
-    chosen = numpy.random.default_rng(seed).integers(0, 1 << 62, ROWS)
-    return pa.table({"id": pa.array(chosen, pa.int64())})
+    drawn = pa.py_buffer(random.Random(seed).randbytes(8 * ROWS))
+    return pa.table({"id": pa.Array.from_buffers(pa.int64(), ROWS, [None, drawn])})
 
 
 def test_after_ingest_overwrite_expiry_drop_and_sweep_the_folder_holds_what_the_tables_need(
