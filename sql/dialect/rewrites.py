@@ -470,7 +470,8 @@ def _cast_to_date(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Exp
 
 
 def _cast_to_time(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    return exprs.derived(code.exactly(_local(operand), sqltypes.TIME), sqltypes.TIME, [operand])
+    time = code.exactly(_local(operand), sqltypes.TIME, is_lossy=True)
+    return exprs.derived(time, sqltypes.TIME, [operand])
 
 
 def _cast_moment(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
@@ -1069,7 +1070,10 @@ def multiply(left: Expr, right: Expr) -> Expr:
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
         ours, theirs = (code.arrow(side, double_width(side.type)) for side in (left, right))
-        exact: code.Code = code.exactly(code.infix(ours, "*", theirs), sql_type)
+        is_rounded = engine_scale > sql_type.scale
+        exact: code.Code = code.exactly(
+            code.infix(ours, "*", theirs), sql_type, is_lossy=is_rounded
+        )
         if engine_scale == sql_type.scale and _may_stand_twice(left, right):
             exact = _usual_width(left, right, sql_type, exact)
         return exprs.derived(exact, sql_type, [left, right])

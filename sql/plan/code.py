@@ -77,13 +77,14 @@ class Window:
 class Cast:
     """A cast. target: an Arrow type by its name; if is_named, a type of the engine's SQL.
 
-    lenient: NULL for a value that cannot be cast.
+    lenient: NULL for a value that cannot be cast. is_lossy: it makes different values equal.
     """
 
     operand: Part
     target: str
     lenient: bool = False
     is_named: bool = False
+    is_lossy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,8 +258,17 @@ def arrow(operand: Argument, target: str) -> Cast:
     return Cast(operand=part(operand), target=target)
 
 
-def exactly(operand: Argument, sql_type: sqltypes.SqlType, *, lenient: bool = False) -> Cast:
-    """Return operand cast to exactly the engine's type of sql_type."""
+def exactly(
+    operand: Argument,
+    sql_type: sqltypes.SqlType,
+    *,
+    lenient: bool = False,
+    is_lossy: bool | None = None,
+) -> Cast:
+    """Return operand cast to exactly the engine's type of sql_type.
+
+    is_lossy None: the types say it, if the operand is an expression.
+    """
     if sql_type.name == "timestamp_ltz":
         # In the session's zone, which only the engine knows by this name.
         return Cast(
@@ -267,7 +277,20 @@ def exactly(operand: Argument, sql_type: sqltypes.SqlType, *, lenient: bool = Fa
             lenient=lenient,
             is_named=True,
         )
-    return Cast(operand=part(operand), target=sqltypes.arrow_name(sql_type), lenient=lenient)
+    operand = part(operand)
+    if is_lossy is None:
+        source: sqltypes.SqlType | None = getattr(operand, "type", None)
+        is_lossy = source is not None and _loses_digits(source, sql_type)
+    return Cast(
+        operand=operand,
+        target=sqltypes.arrow_name(sql_type),
+        lenient=lenient,
+        is_lossy=is_lossy,
+    )
+
+
+def _loses_digits(source: sqltypes.SqlType, target: sqltypes.SqlType) -> bool:
+    return source.name == target.name == "fixed" and source.scale > target.scale
 
 
 def interval(text: str) -> Token:

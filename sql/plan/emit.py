@@ -237,7 +237,10 @@ def _cast(cast: code.Cast) -> Pieces:
         word = "TRY_CAST(" if cast.lenient else "CAST("
         return [word, cast.operand, f" AS {cast.target})"]
     word = "arrow_try_cast(" if cast.lenient else "arrow_cast("
-    return [word, cast.operand, f", '{cast.target}')"]
+    pieces: Pieces = [word, cast.operand, f", '{cast.target}')"]
+    # Of a cast beside a constant, the engine compares the operand with the constant in the
+    # operand's type: 2.5 cast to 3 is then unequal to 3. In a call it does not see the cast.
+    return ["greatest(", *pieces, ")"] if cast.is_lossy else pieces
 
 
 def _infix(infix: code.Infix) -> Pieces:
