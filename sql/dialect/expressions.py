@@ -6,6 +6,7 @@ argument resolves names and binds queries inside an expression, so that this mod
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import math
@@ -53,6 +54,9 @@ class Unpruned(exp.Expression):
 class NameResolver(Protocol):
     """Resolves names for an expression."""
 
+    lacks_keys: bool
+    """Any expression may be NULL: it may be a key that rows of ROLLUP and its like lack."""
+
     @property
     def environment(self) -> shapes.Environment: ...
 
@@ -83,6 +87,8 @@ def bind(node: Any, scope: NameResolver) -> Expr:
     if handler is None:
         raise errors.unsupported(construct_name(node))
     bound = read_by_session(handler(node, scope), scope.environment.context)
+    if scope.lacks_keys and not bound.nullable and not bound.is_literal:
+        bound = dataclasses.replace(bound, nullable=True)
     if emit.length(bound) > limits.EXPANDED_MAX:
         _check_growth(node, bound)
     return bound

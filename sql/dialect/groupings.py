@@ -45,9 +45,7 @@ def bind(group: Any, items: list[Expr], scope: scopes.QueryScope) -> Grouping:
             if not (item.aggregate or item.window or item.is_literal)
         }
         return Grouping(parts=tuple(listed.values()))
-    nodes = list(group.expressions)
-    for name in ("rollup", "cube", "grouping_sets"):
-        nodes += group.args.get(name) or ()
+    nodes = _nodes(group)
     keys = [node for node in nodes if not _is_empty(node)]
     if nodes and not keys:  # GROUP BY (): one group, also of no rows
         empty = relations.GroupingSets(word="GROUPING SETS", sets=((),))
@@ -59,6 +57,20 @@ def bind(group: Any, items: list[Expr], scope: scopes.QueryScope) -> Grouping:
         # Only constants: one group, if there is a row at all.
         return Grouping(parts=(code.arrow(code.NULL, "Int64"),))
     return Grouping(parts=tuple(parts), sets=binder.sets)
+
+
+def has_sets(group: Any) -> bool:
+    """Return whether a GROUP BY has ROLLUP, CUBE or GROUPING SETS, whose rows lack keys."""
+    return group is not None and any(
+        isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets) for node in _nodes(group)
+    )
+
+
+def _nodes(group: Any) -> list[Any]:
+    nodes = list(group.expressions)
+    for name in ("rollup", "cube", "grouping_sets"):
+        nodes += group.args.get(name) or ()
+    return nodes
 
 
 def _is_empty(node: Any) -> bool:

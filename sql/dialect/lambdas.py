@@ -37,6 +37,7 @@ class LambdaScope:
 
     def __init__(self, outer: Any, parameters: Sequence[Parameter]) -> None:
         self.environment: shapes.Environment = outer.environment
+        self.lacks_keys = False
         self.rows: int | None = None
         self.depth: int = getattr(outer, "depth", 0) + 1
         self.captured: list[Expr] = []

@@ -42,6 +42,7 @@ class Constants:
     def __init__(self, environment: shapes.Environment) -> None:
         self.environment = environment
         self.rows: int | None = 1
+        self.lacks_keys = False
 
     def column(self, node: exp.Column) -> Expr:
         raise errors.invalid_identifier(node.name.upper())

@@ -107,6 +107,12 @@ class FromItem:
                 places = [place for place in places if own[place] == ident.folded]
         return [self.columns[place] for place in places]
 
+    def make_nullable(self) -> None:
+        self.columns = [
+            dataclasses.replace(column, bound=dataclasses.replace(column.bound, nullable=True))
+            for column in self.columns
+        ]
+
     def shown(self, column: ScopeColumn) -> str:
         """Return the name that results report for one of the columns."""
         return names.shown(column.name) if self.is_stored else column.name
@@ -178,6 +184,7 @@ class QueryScope:
         self._binding: set[str] = set()
         self.is_filtering = False
         self.is_grouping = False
+        self.lacks_keys = False
         self.is_correlated = False
         self.has_full_join = False
         self.scans: dict[str, relations.TableScan] = {}
@@ -209,6 +216,15 @@ class QueryScope:
         child = QueryScope(binder=self.binder, parent=self.parent)
         child.common, child.common_queries = self.common, self.common_queries
         return child
+
+    def lack_keys(self) -> None:
+        """Take each value for one that may be NULL, as keys are in rows of ROLLUP and its like."""
+        self.lacks_keys = True
+        for source in self.sources:
+            source.make_nullable()
+        self.merged = {
+            name: dataclasses.replace(bound, nullable=True) for name, bound in self.merged.items()
+        }
 
     # Names
 

@@ -76,6 +76,8 @@ class SelectBinder:
             raise errors.empty_select_list()
         self._refuse_unknown_clauses()
         rel = self._from()
+        if groupings.has_sets(self._tree.args.get("group")):
+            self._scope.lack_keys()
         items = self._select_list()
         self._scope.aliases |= self._tree.meta.get(laterals.ALIASES, {})
         where = self._where()
@@ -429,10 +431,7 @@ class SelectBinder:
         sources = self._scope.sources
         touched = {"LEFT": sources[before:], "RIGHT": sources[:before], "FULL": sources}[side]
         for source in touched:
-            source.columns = [
-                dataclasses.replace(column, bound=dataclasses.replace(column.bound, nullable=True))
-                for column in source.columns
-            ]
+            source.make_nullable()
 
     def _source(self, node: Any) -> relations.Rel:
         function = unnesting.called(node)

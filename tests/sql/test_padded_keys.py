@@ -42,6 +42,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
             "insert into t values (1, 5), (2, 5), (3, 7), (4, 5), (5, 8), (6, 5)",
             "create table u (id int, k int)",
             "insert into u values (1, 5), (3, 7), (6, 5)",
+            "create table s (a int not null)",
+            "insert into s values (4), (5)",
             "create table big as "
             f"select seq4() as id from table(generator(rowcount => {BIG_ROWS}))",
         ):
@@ -112,6 +114,36 @@ FIFTHS = "from t where k = 5 group by"
     ],
 )  # fmt: skip
 def test_rows_of_fewer_keys_stand_where_null_does(
+    tables: Tables, text: str, rows: list[tuple[Any, ...]]
+) -> None:
+    assert tables.rows(text) == rows
+
+
+SEVENS = "from (select id, 7 as c from t) group by"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (f"select greatest(c, 3) {SEVENS} rollup (c) order by c", [(7,), (None,)]),
+        (f"select greatest(c + 1, 3) {SEVENS} cube (c + 1) order by c + 1", [(8,), (None,)]),
+        (f"select greatest(c is null, false) {SEVENS} rollup (c is null) order by 1",
+         [(False,), (None,)]),
+        (f"select least(c, id) {SEVENS} grouping sets ((c), (id)) order by c, id",
+         [(None,)] * 7),
+        (f"select decode(null::int, c, 'no key', 'key') {SEVENS} rollup (c) order by c",
+         [("key",), ("no key",)]),
+        (f"select greatest(c, 3) from (select c {SEVENS} rollup (c)) order by c", [(7,), (None,)]),
+        (f"select count(*) from t where 9 not in (select c {SEVENS} rollup (c))", [(0,)]),
+        (f"select (select greatest(x.c, 3)) from (select c {SEVENS} rollup (c)) x order by x.c",
+         [(7,), (None,)]),
+        ("select greatest(a, 3) from s group by rollup (a) order by a", [(4,), (5,), (None,)]),
+        ("select * from s group by rollup (a) order by a", [(4,), (5,), (None,)]),
+        ("select greatest(a, 3) from s join s s2 using (a) group by rollup (a) order by a",
+         [(4,), (5,), (None,)]),
+    ],
+)  # fmt: skip
+def test_a_key_that_a_row_lacks_is_null_in_expressions(
     tables: Tables, text: str, rows: list[tuple[Any, ...]]
 ) -> None:
     assert tables.rows(text) == rows
