@@ -33,18 +33,20 @@ test test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRI
 test: ## run the whole test-suite (the first time, prepare everything)
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory jars & jars=$$!; \
-		$(MAKE) --no-print-directory check; code=$$?; wait $$jars && exit $$code
-	@$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
-		-m "not clients and not long and not alone" \
-		--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS)
+		$(MAKE) --no-print-directory check || { code=$$?; wait $$jars; exit $$code; }; \
+		if ! kill -0 $$jars 2>/dev/null; then wait $$jars || exit; jars=; fi; \
+		$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
+			-m "not clients and not long and not alone" \
+			--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS); \
+		code=$$?; wait $$jars && exit $$code
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
 		-n 2 --dist loadfile --no-loadscope-reorder \
 		-m "alone and not clients and not long" $(ARGS)
 
-# Beside the checks, which keep one core busy.
+# Beside the checks and the first tests. Kafka's jars arrive while Java writes its archive.
 jars:
-	@$(BIN)/python -m pipeline.prepare
-	@$(BIN)/python -m tests.kit.kafka_broker
+	@$(BIN)/python -m pipeline.prepare & spark=$$!; \
+		$(BIN)/python -m tests.kit.kafka_broker; code=$$?; wait $$spark && exit $$code
 
 test-one: ## run some tests in one process (T="tests/storage -k discard")
 	@$(PROVISION) server test

@@ -22,6 +22,7 @@ from typing import Any
 
 from pipeline import gateway, jars, java, resources, settings, workfolders
 
+FOLDER = Path(sys.prefix) / "share" / "boathouse"
 NAME = "spark-classes-{digest}.jsa"
 STOP_TIMEOUT_SECONDS = 300
 """Java writes the archive while it ends: half a minute on two busy cores."""

@@ -6,11 +6,14 @@ or when no more will come.
 
 from __future__ import annotations
 
+import fcntl
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pipeline import archive
 from tests.kit import workers
 
 SHARED = ("tests/pipeline/test_a.py", "tests/pipeline/test_b.py")
@@ -48,18 +51,27 @@ class Worker:
 class Run:
     """A run of the tests with some workers; a worker dies in the tests that `deadly` names.
 
-    Its replacement is ready after delay_turns, in each of which the others run a test.
+    Its replacement is ready after delay_turns, in each of which the others run a test. Spark is
+    prepared after so many tests.
     """
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *, deadly: frozenset[str], delay_turns: int = 0
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        deadly: frozenset[str] = frozenset(),
+        delay_turns: int = 0,
+        prepared_after: int = 0,
     ) -> None:
         names = frozenset(f"test_shares_{number}" for number in range(3))
         monkeypatch.setattr(workers, "session_users", lambda: dict.fromkeys(SHARED, names))
         option: Any = SimpleNamespace(loadscopereorder=False)
         values = {"tx": [f"{WORKERS}*popen"]}
         config: Any = SimpleNamespace(option=option, getvalue=values.get)
-        self.scheduler = workers.Workers(config)
+        self.scheduler = workers.Workers(
+            config,
+            is_prepared=lambda: sum(len(each.done) for each in self.workers) >= prepared_after,
+        )
         self.deadly = deadly
         self.delay_turns = delay_turns
         self.coming: list[int] = []
@@ -137,7 +149,7 @@ def all_done(run: Run) -> list[str]:
 def test_one_worker_gets_all_tests_that_share_the_session_and_gets_them_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Run(monkeypatch, deadly=frozenset()).to_the_end()
+    run = Run(monkeypatch).to_the_end()
     assert all_done(run) == sorted(COLLECTION)
     assert users_of_the_session(run) == ["gw0"]
     first = next(worker for worker in run.workers if worker.gateway.id == "gw0")
@@ -164,10 +176,39 @@ def test_each_worker_may_die_and_every_other_test_is_run_once(
     assert all_done(run) == sorted(set(COLLECTION) - deadly)
 
 
+@pytest.mark.parametrize("prepared_after", [len(COLLECTION) // 2, len(COLLECTION)])
+def test_files_with_spark_wait_until_it_is_prepared_as_long_as_there_are_others(
+    monkeypatch: pytest.MonkeyPatch, prepared_after: int
+) -> None:
+    run = Run(monkeypatch, prepared_after=prepared_after).to_the_end()
+    assert all_done(run) == sorted(COLLECTION)
+    assert users_of_the_session(run) == ["gw0"]
+    for worker in run.workers:
+        assert "pipeline" not in worker.done[0]
+        if prepared_after == len(COLLECTION):
+            with_spark = ["pipeline" in test for test in worker.done]
+            assert with_spark == sorted(with_spark), "they come last"
+
+
+@pytest.mark.parametrize("lock", ["jars", "archive"])
+def test_spark_is_not_prepared_while_a_process_holds_one_of_its_locks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lock: str
+) -> None:
+    monkeypatch.setenv("BOATHOUSE_CACHE", str(tmp_path / "jars"))
+    monkeypatch.setattr(archive, "FOLDER", tmp_path / "archive")
+    assert workers.spark_is_prepared(), "neither folder is there"
+    for folder in ("jars", "archive"):
+        (tmp_path / folder).mkdir()
+    with (tmp_path / lock / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert not workers.spark_is_prepared()
+    assert workers.spark_is_prepared()
+
+
 def test_a_worker_that_still_collects_gets_its_tests_when_it_is_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Run(monkeypatch, deadly=frozenset())
+    run = Run(monkeypatch)
     scheduler = run.scheduler
     first, second, replacement = map(_worker, range(3))
     for worker in (first, second):

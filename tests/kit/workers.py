@@ -5,16 +5,24 @@ one session of Spark, and the others. One worker, the session's, takes all that 
 them first: a session costs its start, and each sort of job costs most the first time. No other
 worker ever gets one of them. If the session's worker dies, the worker that replaces it gets what is
 left.
+
+`make test` prepares Spark's jars and the archive of its classes while the first tests run: until
+then, workers get files without Spark, as long as there are any.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+from pipeline import archive, jars
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -48,15 +56,40 @@ def session_users() -> dict[str, frozenset[str]]:
     }
 
 
+def spark_is_prepared() -> bool:
+    """Return whether no process is preparing Spark on this machine, for this checkout."""
+    return not any(
+        _is_locked(folder / ".lock") for folder in (jars.cache_folder(os.environ), archive.FOLDER)
+    )
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 class Workers(LoadFileScheduling):
     """Gives the workers of pytest-xdist a file at a time, as this module's docstring says.
 
     A test during which a worker died has failed and is not run again.
     """
 
-    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        log: Any = None,
+        *,
+        is_prepared: Callable[[], bool] = spark_is_prepared,
+    ) -> None:
         super().__init__(config, log)
         self._session_users = session_users()
+        self._is_prepared = is_prepared
         self._session_worker: Any = None
 
     def add_node(self, node: Any) -> None:
@@ -103,15 +136,27 @@ class Workers(LoadFileScheduling):
         return f"{path}{SESSION_SUFFIX}" if shares else path
 
     def _assign_work_unit(self, node: Any) -> None:
-        has_session = node is self._session_worker
-        wanted = next((unit for unit in self.workqueue if _shares(unit) == has_session), None)
-        if wanted is not None:
-            self.workqueue.move_to_end(wanted, last=False)
-        elif not has_session:
-            if not node.shutting_down:
-                node.shutdown()  # it ends what it has
-            return
-        super()._assign_work_unit(node)
+        unit = self._next_unit(has_session=node is self._session_worker)
+        if unit is not None:
+            self.workqueue.move_to_end(unit, last=False)
+            super()._assign_work_unit(node)
+        elif not node.shutting_down:
+            node.shutdown()  # it ends what it has
+
+    def _next_unit(self, *, has_session: bool) -> str | None:
+        """Return the piece of work that suits a worker best; None if there is none for it."""
+        own = [unit for unit in self.workqueue if _shares(unit) == has_session]
+        if own and not self._needs_spark(own[0]):
+            return own[0]
+        if not self._is_prepared():
+            without = (unit for unit in self.workqueue if not self._needs_spark(unit))
+            own = [*without, *own]
+        if has_session:
+            own += self.workqueue
+        return next(iter(own), None)
+
+    def _needs_spark(self, unit: str) -> bool:
+        return unit.removesuffix(SESSION_SUFFIX) in self._session_users
 
     def _reschedule(self, node: Any) -> None:
         if node not in self.registered_collections:
