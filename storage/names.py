@@ -30,6 +30,9 @@ RESERVED_WORDS = frozenset(
 )
 """First path segments of the other faces, and words with a meaning in their addresses."""
 
+UTF8_BYTES_MAX = 4
+"""The most bytes of one character."""
+
 NAME_BYTES_MIN = 3
 NAME_BYTES_MAX = 63
 RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
@@ -89,13 +92,23 @@ def check_key(key: str) -> bytes:
         raise errors.InvalidKey(
             "the key is not valid Unicode", reason="not valid Unicode", length_bytes=0
         ) from error
-    if not 1 <= len(encoded) <= KEY_BYTES_MAX:
-        raise errors.InvalidKey(
-            f"the key has {len(encoded)} bytes, allowed are 1 to {KEY_BYTES_MAX}",
-            reason="empty" if not encoded else "too long",
-            length_bytes=len(encoded),
-        )
+    if not encoded:
+        raise errors.InvalidKey("the key is empty", reason="empty", length_bytes=0)
+    check_key_length(key)
     return encoded
+
+
+def check_key_length(key: str) -> None:
+    """Raise InvalidKey for a key that is too long, also for one that is no valid Unicode."""
+    if len(key) <= KEY_BYTES_MAX // UTF8_BYTES_MAX:
+        return
+    length_bytes = len(key.encode("utf-8", "surrogateescape"))
+    if length_bytes > KEY_BYTES_MAX:
+        raise errors.InvalidKey(
+            f"the key has {length_bytes} bytes, allowed are 1 to {KEY_BYTES_MAX}",
+            reason="too long",
+            length_bytes=length_bytes,
+        )
 
 
 def _fault_of(name: str, bucket_type: BucketType) -> str | None:

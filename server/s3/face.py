@@ -16,7 +16,7 @@ import msgspec
 from server import asgi, calls, dispatch
 from server.access import decide, principals
 from server.accesslogs import delivery
-from server.auth import verify
+from server.auth import callers, verify
 from server.s3 import (
     cors,
     encryption,
@@ -88,7 +88,19 @@ class S3Face:
         self._domain = domain
 
     def identify(self, request: asgi.Request) -> calls.Call:
-        """Return the operation of a request, with its parsed value and its own Rulings."""
+        """Return the operation of a request, with its parsed value and its own Rulings.
+
+        A request of which a parameter is wrong is an operation that refuses it: a wrong signature
+        is refused before. Raises InvalidUri, ResourceMethodNotAllowed.
+        """
+        try:
+            return self._identify(request)
+        except (errors.InvalidUri, errors.ResourceMethodNotAllowed):
+            raise
+        except (errors.S3Error, storage_errors.StorageError) as error:
+            return calls.Call(_refusal(error), operations.Target(), request)
+
+    def _identify(self, request: asgi.Request) -> calls.Call:
         host_bucket = dispatch.bucket_of_host(request.host, self._domain)
         headers = fields.select_headers(request.headers.raw)
         if _is_remembered(request, headers):
@@ -180,6 +192,19 @@ class S3Face:
             return outcome if isinstance(outcome, asgi.Response) else await outcome
 
         return dataclasses.replace(operation, handler=check_and_handle)
+
+
+def _refusal(error: Exception) -> calls.Operation:
+    """Return the operation of a request whose parameters raise an error."""
+
+    def refuse(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+        raise error.with_traceback(None)
+
+    return calls.Operation(
+        name="Refused",
+        handler=refuse,
+        authentication=callers.Authentication.SIGNED_OR_ANONYMOUS,
+    )
 
 
 def _is_remembered(request: asgi.Request, headers: Mapping[str, str]) -> bool:

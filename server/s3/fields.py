@@ -111,6 +111,9 @@ OWNERSHIP = "x-amz-object-ownership"
 TRANSITION_MINIMUM = "x-amz-transition-default-minimum-object-size"
 
 
+COPY_RANGE = "x-amz-copy-source-range"
+
+
 ANNOTATIONS = "x-amz-object-annotation-directive"
 
 
@@ -153,6 +156,7 @@ _PLAIN_HEADERS = frozenset(name.encode() for name in STORED_HEADERS) | {
     b"if-match",
     b"if-modified-since",
     b"if-none-match",
+    b"if-range",
     b"if-unmodified-since",
     b"range",
 }
@@ -302,11 +306,13 @@ class Read:
     """The parameters of a GET or HEAD. byte_range: the Range header, resolved when the size is
     known.
 
-    overrides: response headers by lower-case name.
+    overrides: response headers by lower-case name. if_range: the representation that the range is
+    of; None for any.
     """
 
     version_id: str | None = None
     byte_range: str | None = None
+    if_range: conditions.RangeCondition | None = None
     part_number: int | None = None
     conditions: conditions.ReadConditions = preconditions.NO_CONDITIONS
     overrides: Mapping[str, str] = field(default_factory=dict)
@@ -399,11 +405,13 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
 
 def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:
     """Return the parameters of a GET or HEAD."""
-    byte_range = None
+    byte_range = if_range = None
     conditional = with_checksums = False
     for name, value in headers.items():
         if name == "range":
             byte_range = value
+        elif name == "if-range":
+            if_range = preconditions.parse_if_range(value)
         elif name.startswith("if-"):
             conditional = True
         elif name == "x-amz-checksum-mode":
@@ -422,6 +430,7 @@ def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | Non
     return Read(
         version_id=parse_version_id(query) if query else None,
         byte_range=byte_range,
+        if_range=if_range,
         part_number=part_number,
         conditions=preconditions.parse_read(headers)
         if conditional
@@ -584,6 +593,14 @@ def check_headers_done(
             raise _header_not_done(name)
 
 
+def refuse_copied_range(headers: preconditions.HeaderView) -> None:
+    """Raise InvalidRequest if a copy of a whole object is to have a range of its source."""
+    if headers.get(COPY_RANGE) is not None:
+        raise errors.InvalidRequest(
+            f"The header {COPY_RANGE} can only be used with the copy of a part."
+        )
+
+
 def check_no_annotations(headers: preconditions.HeaderView) -> None:
     """Raise InvalidArgument unless a copy's annotations, of which there are none, are to be copied
     or left out."""
@@ -743,7 +760,7 @@ def parse_copy_range(value: str | None) -> tuple[int, int] | None:
     raise errors.InvalidArgument(
         "The x-amz-copy-source-range value must be of the form bytes=first-last where first and "
         "last are the zero-based offsets of the first and last bytes to copy",
-        ArgumentName="x-amz-copy-source-range",
+        ArgumentName=COPY_RANGE,
         ArgumentValue=value,
     )
 

@@ -634,6 +634,7 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
 def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> CopyObject:
     fields.refuse_version_id(query)
     fields.check_no_annotations(headers)
+    fields.refuse_copied_range(headers)
     written, storage_class_given = fields.parse_written(headers)
     tagging_directive = fields.parse_directive(headers, "tagging")
     if tagging_directive == "COPY":
@@ -706,7 +707,7 @@ def parse_upload_part_copy(bucket: str, key: str, query: Query, headers: Headers
         upload_id=upload_id,
         part_number=part_number,
         source=fields.parse_source(headers),
-        byte_range=fields.parse_copy_range(headers.get("x-amz-copy-source-range")),
+        byte_range=fields.parse_copy_range(headers.get(fields.COPY_RANGE)),
     )
 
 

@@ -45,6 +45,17 @@ def parse_write(headers: HeaderView) -> model.Precondition:
     return model.Precondition(if_match=if_match, if_none_match=if_none_match)
 
 
+def parse_if_range(value: str) -> conditions.RangeCondition:
+    """Return what an If-Range header names: an ETag or a date (RFC 9110, section 13.1.5).
+
+    An ETag may lack its quotes, as in other conditions.
+    """
+    at_ms = None if value.startswith('"') else parse_date(value)
+    if at_ms is not None:
+        return conditions.RangeCondition(modified_at_ms=at_ms)
+    return conditions.RangeCondition(etag=value.removeprefix('"').removesuffix('"'))
+
+
 def parse_date(value: str | None) -> int | None:
     """Return an HTTP date as Unix milliseconds, or None if it is malformed.
 

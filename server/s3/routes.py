@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from server import calls
 from server.s3 import errors, fields, operations
+from storage import names
 
 Scope: TypeAlias = Literal["service", "bucket", "object"]
 Status: TypeAlias = Literal["yes", "partly", "no"]
@@ -79,7 +80,7 @@ class RouteTable:
         """Return the row of a request, and its parsed value.
 
         raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names,
-        or None for path style. pairs: the query, decoded, in order. Raises S3Error.
+        or None for path style. pairs: the query, decoded, in order. Raises S3Error, and InvalidKey.
         """
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"
@@ -96,6 +97,7 @@ class RouteTable:
                     break
         for row in self._rows.get((scope, subresource, method), ()):
             if row.when is None or row.when(bucket, query, headers):
+                names.check_key_length(key)
                 return row, row.parse(bucket, key, query, headers)
         raise errors.ResourceMethodNotAllowed(
             "The specified method is not allowed against this resource.",

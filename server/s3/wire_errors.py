@@ -18,6 +18,7 @@ from server.accesslogs import targets
 from server.auth import errors as auth_errors
 from server.s3 import errors, guard, wire
 from storage import errors as storage_errors
+from storage import keys
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 LAYOUT_HEADER = "x-boathouse-layout-rule"
@@ -80,6 +81,16 @@ def _from(**names: str) -> Callable[[Exception], Fields]:
         )
 
     return fields
+
+
+def _size_of_key(error: Exception) -> Fields:
+    assert isinstance(error, storage_errors.InvalidKey)
+    if error.fields["reason"] != "too long":
+        return ()
+    return (
+        ("Size", str(error.fields["length_bytes"])),
+        ("MaxSizeAllowed", str(keys.KEY_BYTES_MAX)),
+    )
 
 
 def _layout(error: Exception) -> Fields:
@@ -248,7 +259,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     storage_errors.InvalidBucketName: S3WireError(
         status=400, code="InvalidBucketName", fields=_from(BucketName="name")
     ),
-    storage_errors.InvalidKey: S3WireError(status=400, code="KeyTooLongError"),
+    storage_errors.InvalidKey: S3WireError(status=400, code="KeyTooLongError", fields=_size_of_key),
     storage_errors.NoSuchKey: S3WireError(
         status=404,
         code="NoSuchKey",

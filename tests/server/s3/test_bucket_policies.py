@@ -294,7 +294,8 @@ def test_a_condition_on_tags_holds_for_nothing_that_has_none(
         (f"/{bucket}?prefix={'x' * 1500}", 200),
         (f"/{bucket}?tagging", 404),
         (f"/{bucket}/absent", 404),
-        (f"/{bucket}/{'x' * 1500}", 404),
+        (f"/{bucket}/{'x' * 1024}", 404),
+        (f"/{bucket}/{'x' * 1500}", 400),
         (f"/{bucket}/%FF", 404),
         (f"/{bucket}/k", 403),
     ):

@@ -136,7 +136,11 @@ def test_every_kind_of_key_is_stored_under_its_own_name(
 def test_a_key_longer_than_1024_bytes_is_too_long(store: kit.ObjectStore, bucket: str) -> None:
     answer = kit.call(store, "PUT", f"/{bucket}/{'k' * 1025}", body=b"x")
     assert (answer.status, answer.code) == (400, "KeyTooLongError")
-    assert kit.call(store, "GET", f"/{bucket}/{'k' * 1025}").status == 404
+    assert (answer.element("Size"), answer.element("MaxSizeAllowed")) == ("1025", "1024")
+    for method in ("GET", "HEAD", "DELETE"):
+        for key in ("k" * 1025, "%C3%A9" * 513, "%FF" * 1025):
+            assert kit.call(store, method, f"/{bucket}/{key}").status == 400
+    assert kit.call(store, "GET", f"/{bucket}/{'%C3%A9' * 512}").status == 404
 
 
 def test_a_key_that_is_not_utf8_is_refused_on_write_and_absent_on_read(
@@ -222,6 +226,76 @@ def test_a_range_is_206_with_its_place_in_the_whole(
     assert not [name for name in answer.headers if name.startswith("x-amz-checksum")]
     head = kit.call(store, "HEAD", put, {"range": value})
     assert (head.status, head.headers["content-length"]) == (206, str(stop - start))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_range_of_another_representation_is_the_whole(
+    store: kit.ObjectStore, put: str, method: str
+) -> None:
+    """A client that resumes a download would join pieces of two objects (RFC 9110, 13.1.5)."""
+    modified = kit.call(store, "HEAD", put).headers["last-modified"]
+    for value, status in (
+        (ETAG, 206),
+        (ETAG.strip('"'), 206),
+        (modified, 206),
+        ('"0"', 200),
+        (f"W/{ETAG}", 200),
+        ("*", 200),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 200),
+        ("Sun, 06 Nov 2094 08:49:37 GMT", 200),
+        ("", 200),
+    ):
+        for start in (5, 6):  # the second head differs from the first in its range alone
+            headers = {"range": f"bytes={start}-9", "if-range": value}
+            answer = kit.call(store, method, put, headers)
+            assert answer.status == status, value
+            assert ("content-range" in answer.headers) == (status == 206)
+            size_bytes = 10 - start if status == 206 else len(BODY)
+            assert answer.headers["content-length"] == str(size_bytes)
+    assert kit.call(store, method, put, {"if-range": '"0"'}).status == 200
+    beyond = {"range": "bytes=99999-", "if-range": '"0"'}
+    assert kit.call(store, method, put, beyond).status == 200
+    failed = {"range": "bytes=0-1", "if-range": '"0"', "if-match": '"0"'}
+    assert kit.call(store, method, put, failed).status == 412
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers"),
+    [
+        ("GET", "?max-keys=x", {}),
+        ("GET", "/k?partNumber=0", {}),
+        ("GET", "/k?versionId=x", {}),
+        ("PUT", "/k", {"x-amz-acl": "nothing"}),
+        ("PUT", "/k", {"content-md5": "x"}),
+        ("DELETE", "/k", {"x-amz-mfa": "1 2"}),
+        ("GET", f"/{'k' * 1025}", {}),
+    ],
+)
+def test_a_wrong_signature_is_refused_before_a_wrong_parameter(
+    store: kit.ObjectStore, bucket: str, method: str, target: str, headers: dict[str, str]
+) -> None:
+    path = f"/{bucket}{target}"
+    own = kit.call(store, method, path, headers)
+    assert own.status in (400, 501)
+    assert kit.send(store, method, path, headers).code == own.code  # an anonymous caller
+    signed = kit.sign(
+        store, method, path, headers, payload_hash="UNSIGNED-PAYLOAD", secret_key="wrong"
+    )
+    for _ in range(2):
+        refused = kit.send(store, method, path, signed)
+        assert (refused.status, refused.code) == (403, "SignatureDoesNotMatch")
+    signed = kit.sign(store, method, path, headers, payload_hash="UNSIGNED-PAYLOAD")
+    for _ in range(3):  # the same bytes again
+        assert kit.send(store, method, path, signed).code == own.code
+
+
+def test_a_copy_of_a_whole_object_takes_no_range(
+    store: kit.ObjectStore, bucket: str, put: str
+) -> None:
+    headers = {"x-amz-copy-source": put, "x-amz-copy-source-range": "bytes=0-1"}
+    refused = kit.call(store, "PUT", f"/{bucket}/copy", headers)
+    assert (refused.status, refused.code) == (400, "InvalidRequest")
+    assert kit.call(store, "HEAD", f"/{bucket}/copy").status == 404
 
 
 def test_a_range_past_the_end_is_416_with_the_size(store: kit.ObjectStore, put: str) -> None:

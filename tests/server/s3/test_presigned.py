@@ -169,7 +169,7 @@ def test_a_parameter_that_comes_twice_is_refused(store: kit.ObjectStore, bucket:
     assert (refused.status, refused.code) == (400, "InvalidRequest")
 
 
-@pytest.mark.parametrize("value", ["a%0D%0Ax-evil:%201", "a%00", "a%7F"])
+@pytest.mark.parametrize("value", ["a%0D%0Ax-evil%3A%201", "a%00", "a%7F"])
 def test_a_value_that_no_header_can_have_is_refused(
     store: kit.ObjectStore, bucket: str, value: str
 ) -> None:
