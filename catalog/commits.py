@@ -341,7 +341,11 @@ class Commits:
                 (
                     place.bucket_id,
                     store.LoadedMetadata(
-                        location=location, data=data, table=step.metadata, arrays=encoded.arrays
+                        location=location,
+                        data=data,
+                        table=step.metadata,
+                        arrays=encoded.arrays,
+                        replaces=None if step.file is None else step.file.location,
                     ),
                 )
             )

@@ -89,12 +89,14 @@ class LoadedMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """A metadata file. data: its JSON, uncompressed.
 
     arrays: see `metadata.model.Encoded`; empty for a file that was read and not written here.
+    replaces: the location of the file to which the table's pointer led before; None without one.
     """
 
     location: str
     data: bytes
     table: metadata_model.TableMetadata
     arrays: tuple[tuple[int, int], ...] = ()
+    replaces: str | None = None
 
 
 class Planned(msgspec.Struct, Generic[Result], frozen=True, kw_only=True):
@@ -951,6 +953,8 @@ class _Cache:
     """Metadata by bucket id and location, up to a bound of bytes, the least recently used first
     to go.
 
+    A file takes the place of the one that it replaces, which few will read again: so the memory of
+    a table does not grow with its commits, and the next commit gets the memory of the last one.
     Bucket ids are used once, so a bucket that is created again has no entries here.
     """
 
@@ -966,14 +970,19 @@ class _Cache:
         return entry
 
     def put(self, bucket_id: int, loaded: LoadedMetadata) -> None:
+        self._drop(bucket_id, loaded.location)
+        if loaded.replaces is not None:
+            self._drop(bucket_id, loaded.replaces)
         size_bytes = len(loaded.data) * CACHE_OVERHEAD
         if size_bytes > self._bytes_max:
             return
-        replaced = self._entries.pop((bucket_id, loaded.location), None)
-        if replaced is not None:
-            self._bytes -= len(replaced.data) * CACHE_OVERHEAD
         self._entries[bucket_id, loaded.location] = loaded
         self._bytes += size_bytes
         while self._bytes > self._bytes_max:
             _, dropped = self._entries.popitem(last=False)
+            self._bytes -= len(dropped.data) * CACHE_OVERHEAD
+
+    def _drop(self, bucket_id: int, location: str) -> None:
+        dropped = self._entries.pop((bucket_id, location), None)
+        if dropped is not None:
             self._bytes -= len(dropped.data) * CACHE_OVERHEAD

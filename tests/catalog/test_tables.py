@@ -246,6 +246,27 @@ def test_missing_metadata_is_reported_as_missing(ns: lakes.Lake) -> None:
 # Places.
 
 
+def test_of_a_table_that_is_committed_to_the_newest_metadata_stays_in_memory(
+    ns: lakes.Lake,
+) -> None:
+    first = create(ns)
+    other = create(ns, "ns.other")
+    latest = first
+    for number in range(5):
+        before, latest = latest, commit(ns, "ns.t", set_property("n", str(number)))
+        assert before.metadata_location is not None
+        place = ns.tables.place(before.ident)
+        assert ns.store.cached_metadata(before.metadata_location, place=place) is None
+        assert latest.metadata_location is not None
+        cached = ns.store.cached_metadata(latest.metadata_location, place=place)
+        assert cached is not None
+        assert (cached.data, cached.table) == (latest.data, latest.metadata)
+    assert ns.store._cache._bytes == store.CACHE_OVERHEAD * (len(latest.data) + len(other.data))
+    earlier = ns.run(ns.tables.fetch_at(first.ident, first.pointer))
+    assert (earlier.data, earlier.metadata.table_uuid) == (first.data, first.metadata.table_uuid)
+    assert ns.load(first.ident).data == latest.data
+
+
 def test_a_place_once_used_gets_a_suffix_the_next_time(ns: lakes.Lake) -> None:
     first = create(ns)
     ns.run(ns.tables.drop(ns.ident("ns.t"), purge=True, by=BY))
