@@ -59,7 +59,8 @@ WRITER = "boathouse.writer"
 
 
 WHOLE = "boathouse.whole"
-"""The scope's extension with the bytes of the request, if they came alone and have no body."""
+"""The scope's extension with the bytes of the request's head, if it came alone, with all of its
+body."""
 TLS_VERSION = "boathouse.tls_version"
 """The scope's extension with the version of the connection's TLS, such as 1.3; absent without."""
 REPEAT = "boathouse.repeat"

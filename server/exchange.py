@@ -112,7 +112,7 @@ class Exchange:
         self._bodies = held.Bodies()
         self._repeats = repeats.Repeats(asgi.LateHeaders)
         self.recall = self._repeats.find
-        """Returns the Repeat of a request's bytes, if an earlier request had the same."""
+        """Returns the Repeat of a head's bytes, if an earlier request had the same."""
         self._audit = audit_log
         self._access_logs = access_logs
         self._key_uses = {} if key_uses is None else key_uses
@@ -165,7 +165,7 @@ class Exchange:
             bodies=self._bodies,
             headers=None if repeat is None else repeat.headers,
         )
-        request.body_finished = repeat is not None
+        request.body_finished = repeat is not None and not repeat.body_bytes
         name = self._face_of(request) if repeat is None else repeat.name
         face = self._faces[name]
         entry = None if self._audit is None else self._audit.begin(request_id, name)
@@ -356,8 +356,13 @@ class Exchange:
         return self._handle(visit, call)
 
     def _remember(self, whole: bytes, scope: asgi.Scope, visit: _Visit, call: calls.Call) -> None:
-        """Store the parsed form of a request whose caller is authorised. whole: its bytes."""
+        """Store the parsed form of a request whose caller is authorised. whole: its head."""
         request, caller = visit.request, call.caller
+        body_bytes = request.content_length or 0
+        if body_bytes:
+            has_token = caller.signing.scheme == "bearer"
+            if not has_token or not self._repeats.comes_again(whole):
+                return
         template = None
         if caller.signing.scheme == "sigv4":
             is_remembered = asgi.REPEAT in scope["extensions"]
@@ -379,6 +384,7 @@ class Exchange:
             value=call.value,
             context=None if call.context is None else call.context.anew(),
             standing=standing,
+            body_bytes=body_bytes,
         )
         if template is None:
             self._repeats.keep(whole, repeat)

@@ -8,9 +8,10 @@ not computed again; another signature is, over a canonical request that is ready
 that differ (`server.templates`). Nothing that can change is kept: the proof's time and its owner
 are checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
 
-Only heads without a body are kept whose proof was right; those with a signature in the header if
-they are GETs or HEADs that were seen before. Never refuses: a repeat whose proof does not hold
-takes the usual way, which knows the error.
+Only heads are kept whose proof was right; those with a signature in the header if they are GETs or
+HEADs that were seen before, those of a POST with a body if they have a token and were seen before:
+a client that commits to a table sends the same head with another body. Never refuses: a repeat
+whose proof does not hold takes the usual way, which knows the error.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Repeat(msgspec.Struct, frozen=True):
     """What the bytes of a head mean. scope: ASGI's, without the connection's part and the headers.
     name: the face's. operation: None if a header that differs is part of the value, so that the
     face identifies the request. context: of a call, to be made anew for each. parts: the values
-    that differ, of a head with a template."""
+    that differ, of a head with a template. body_bytes: how long the body is that follows."""
 
     scope: asgi.Scope
     headers: asgi.Headers
@@ -47,6 +48,7 @@ class Repeat(msgspec.Struct, frozen=True):
     context: Any
     standing: verify.Standing
     parts: templates.Parts = ()
+    body_bytes: int = 0
 
     def call(self, operation: calls.Operation, request: asgi.Request) -> calls.Call:
         """Return the call that a request with these bytes means."""
@@ -138,13 +140,24 @@ class Repeats:
             return self._template(head, request)
         joined = request.headers.joined
         day, token = joined.get(templates.DATE, b"")[:8], joined.get(TOKEN)
-        sight = hash((request.raw_path, request.query, len(head), day, token))
-        if len(self._sights) >= self._count_max and sight not in self._sights:
-            self._sights.clear()
-        sights = self._sights[sight] = self._sights.get(sight, 0) + 1
+        sights = self._count_sight(hash((request.raw_path, request.query, len(head), day, token)))
         if sights == 1 or sights & (sights - 1):
             return None
         return self._template(head, request)
+
+    def comes_again(self, head: bytes) -> bool:
+        """Note a head with a body, and return whether it came before.
+
+        Some clients send an id of its own in each head: these do not drive out others.
+        """
+        return self._count_sight(hash(head)) > 1
+
+    def _count_sight(self, sight: int) -> int:
+        """Return how often a hash of a head was seen, now included."""
+        if len(self._sights) >= self._count_max and sight not in self._sights:
+            self._sights.clear()
+        sights = self._sights[sight] = self._sights.get(sight, 0) + 1
+        return sights
 
     def _template(self, head: bytes, request: asgi.Request) -> templates.Template | None:
         template = templates.of(head, request.headers.raw)

@@ -54,6 +54,9 @@ CATALOG_CROWDED: Final = (
 clients do not retry a 429."""
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING: Final = b"connection: close\r\n\r\n"
+POST: Final = b"POST "
+HEAD_END: Final = b"\r\n\r\n"
+FRAMING: Final = (b"content-length", b"transfer-encoding")
 HOLDINGS: Final = "boathouse_holdings"
 TURNS: Final = "boathouse_turns"
 """The attributes of uvicorn's server state by which all connections share these."""
@@ -64,7 +67,7 @@ INVALID: Final = (
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Recall: TypeAlias = Callable[[bytes], Any]
-"""Returns the stored parsed form of a request's bytes, or None."""
+"""Returns the stored parsed form of a head's bytes, or None."""
 FaceOfHead: TypeAlias = Callable[[bytes, Headers], str]
 """Returns the name of the face of a target and the headers that have come."""
 
@@ -204,10 +207,8 @@ class Connection(asyncio.Protocol):
         self._received_bytes += size_bytes
         may_repeat = False
         if self._between:
-            may_repeat = size_bytes <= limits.REPEAT_BYTES_MAX and self._is_idle()
-            repeat = self._recall(data) if may_repeat else None
-            if repeat is not None:
-                self._serve_again(data, repeat)
+            may_repeat = self._is_idle()
+            if may_repeat and self._serve_repeat(data):
                 return
             self._between = False
             self._in_head = True
@@ -217,7 +218,9 @@ class Connection(asyncio.Protocol):
             self._begun_bytes += max(self._piece_bytes, 0)
         if self._unstarted is not None:
             if may_repeat and self._is_alone(self._unstarted):
-                self._unstarted.scope["extensions"][asgi.WHOLE] = data
+                head = _head_before(data, self._unstarted)
+                if head is not None:
+                    self._unstarted.scope["extensions"][asgi.WHOLE] = head
             self._start_at_once(self._unstarted)
         if self._dropping or self.transport.is_closing():
             return
@@ -570,8 +573,8 @@ class Connection(asyncio.Protocol):
         )
 
     def _is_alone(self, cycle: cycles.Cycle) -> bool:
-        """Say whether what was just parsed is one request without a body, and nothing else: then
-        the same bytes between two requests mean the same again."""
+        """Say whether what was just parsed is one request, and nothing else: then the same bytes
+        between two requests mean the same again."""
         return (
             self._between
             and self._refusal is None
@@ -579,11 +582,24 @@ class Connection(asyncio.Protocol):
             and cycle.request_complete
             and cycle.keep_alive
             and not cycle.expects
-            and not cycle.buffered_bytes
         )
 
-    def _serve_again(self, data: bytes, repeat: Any) -> None:
-        """Serve a repeated request without parsing it; the parser stays between two requests."""
+    def _serve_repeat(self, data: bytes) -> bool:
+        """Serve a request whose head is remembered, if data is one; return whether it was."""
+        head = _head_of(data)
+        if head is None:
+            return False
+        repeat = self._recall(head)
+        if repeat is None or len(head) + repeat.body_bytes != len(data):
+            return False
+        self._serve_again(head, data, repeat)
+        return True
+
+    def _serve_again(self, head: bytes, data: bytes, repeat: Any) -> None:
+        """Serve a repeated request without parsing it; the parser stays between two requests.
+
+        data: its head, and its body.
+        """
         client, server = self._addresses
         scope: asgi.Scope = {
             **repeat.scope,
@@ -593,8 +609,10 @@ class Connection(asyncio.Protocol):
             "state": self._app_state.copy() if self._app_state else {},
         }
         cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
+        if repeat.body_bytes:
+            cycle.feed(data[len(head) :])
         cycle.request_complete = True
-        scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat, asgi.WHOLE: data}
+        scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat, asgi.WHOLE: head}
         if self._tls_version:
             scope["extensions"][asgi.TLS_VERSION] = self._tls_version
         self.newest = self._answering = cycle
@@ -782,6 +800,33 @@ class Connection(asyncio.Protocol):
             cycle.status,
             cycle.sent_bytes,
         )
+
+
+def _head_of(data: bytes) -> bytes | None:
+    """Return the head of bytes that came between two requests, if it may be remembered.
+
+    Of a POST it ends at the first empty line; otherwise data has to be the head. None for one that
+    is too long.
+    """
+    if not data.startswith(POST):
+        return data if len(data) <= limits.REPEAT_BYTES_MAX else None
+    end = data.find(HEAD_END, 0, limits.REPEAT_BYTES_MAX)
+    return None if end < 0 else data[: end + len(HEAD_END)]
+
+
+def _head_before(data: bytes, cycle: cycles.Cycle) -> bytes | None:
+    """Return the head of a request that came alone, if the same head means the same before any
+    body of the same length: its only framing is that length.
+
+    data: the request.
+    """
+    head = _head_of(data)
+    if head is None or len(head) + cycle.buffered_bytes != len(data):
+        return None
+    if not cycle.buffered_bytes:
+        return head
+    framing = [value for name, value in cycle.scope["headers"] if name in FRAMING]
+    return head if framing == [b"%d" % cycle.buffered_bytes] else None
 
 
 def _no_face(_target: bytes, _headers: Headers) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
+import hashlib
 import json
+import re
+import urllib.parse
 
 import pytest
 
@@ -13,6 +17,7 @@ from tests.server import clocked as clocking
 from tests.server import requesting
 from tests.server.clocked import HOST, KEYS
 
+NAMESPACES = "/iceberg/v1/lake/namespaces"
 BEFORE = {"DateLessThan": {"aws:CurrentTime": "2025-11-21T16:10:00Z"}}
 ALICE = config.User(
     name="alice",
@@ -22,7 +27,12 @@ ALICE = config.User(
         {
             "Version": "2012-10-17",
             "Statement": [
-                {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Condition": BEFORE}
+                {
+                    "Effect": "Allow",
+                    "Action": ["s3:*", "s3tables:*"],
+                    "Resource": "*",
+                    "Condition": BEFORE,
+                }
             ],
         },
     ),
@@ -101,17 +111,142 @@ def test_the_rights_of_a_remembered_request_are_judged_each_time(clocked):
     assert b"<Code>AccessDenied</Code>" in refused.body
 
 
-def test_a_token_is_remembered_with_its_request_until_it_ends(clocked):
-    form = b"grant_type=client_credentials&client_id=ROOTKEY&client_secret=root-secret"
+def token_of(clocked, access_key="ROOTKEY", secret_key="root-secret"):
+    """The headers of requests with a new token, and for how many seconds it holds."""
+    form = urllib.parse.urlencode(
+        {
+            "grant_type": "client_credentials",
+            "client_id": access_key,
+            "client_secret": secret_key,
+        }
+    )
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    issued = clocked.send("POST", "/iceberg/v1/oauth/tokens", headers, form)
+    issued = clocked.send("POST", "/iceberg/v1/oauth/tokens", headers, form.encode())
     said = json.loads(issued.body)
-    headers = {"authorization": f"Bearer {said['access_token']}"}
-    assert repeat(clocked, "/iceberg/v1/lake/namespaces", headers).status == 200
-    clocked.clock.now_ms += said["expires_in"] * 1000 - 1
-    assert clocked.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 200
+    return {"authorization": f"Bearer {said['access_token']}"}, said["expires_in"]
+
+
+def make_namespace(clocked, name, headers):
+    """Create a namespace; return the answer, and how many requests were identified for it."""
+    before = len(clocked.identified)
+    body = json.dumps({"namespace": [name]}).encode()
+    answer = clocked.send("POST", NAMESPACES, headers, body)
+    return answer, len(clocked.identified) - before
+
+
+def namespaces_of(clocked):
+    headers, _ = token_of(clocked)
+    answer = clocked.send("GET", NAMESPACES, headers)
+    return [name for (name,) in json.loads(answer.body)["namespaces"]]
+
+
+def test_the_head_of_a_post_is_parsed_once_for_all_bodies_of_its_length(clocked):
+    headers, _ = token_of(clocked)
+    names = [f"n{number}" for number in range(6)]
+    counts = []
+    for name in names:
+        answer, count = make_namespace(clocked, name, headers)
+        assert (answer.status, json.loads(answer.body)["namespace"]) == (200, [name])
+        counts.append(count)
+    assert counts == [1, 1, 0, 0, 0, 0]
+    again, count = make_namespace(clocked, "n5", headers)
+    assert (again.status, count) == (409, 0)
+    longer, count = make_namespace(clocked, "n_longer", headers)
+    assert (longer.status, count) == (200, 1)
+    assert namespaces_of(clocked) == [*names, "n_longer"]
+
+
+def test_a_remembered_post_ends_with_its_token(clocked):
+    headers, seconds = token_of(clocked)
+    for name in ("n0", "n1", "n2"):
+        _, count = make_namespace(clocked, name, headers)
+    assert count == 0
+    clocked.clock.now_ms += seconds * 1000 - 1
+    assert make_namespace(clocked, "n3", headers)[0].status == 200
     clocked.clock.now_ms += 1
-    assert clocked.counted("GET", "/iceberg/v1/lake/namespaces", headers)[0].status == 401
+    assert make_namespace(clocked, "n4", headers)[0].status == 401
+    assert namespaces_of(clocked) == ["n0", "n1", "n2", "n3"]
+
+
+def test_the_rights_of_a_remembered_post_are_judged_each_time(clocked):
+    headers, _ = token_of(clocked, "AKALICE", "alice's secret")
+    for name in ("n0", "n1", "n2"):
+        answer, count = make_namespace(clocked, name, headers)
+        assert answer.status == 200
+    assert count == 0
+    clocked.clock.now_ms += 10 * 60 * 1000
+    refused, count = make_namespace(clocked, "n3", headers)
+    assert (count, refused.status) == (0, 403)
+    assert namespaces_of(clocked) == ["n0", "n1", "n2"]
+
+
+def test_posts_with_heads_of_their_own_drive_no_other_out(clocked):
+    headers, _ = token_of(clocked)
+    assert repeat(clocked, NAMESPACES, headers).status == 200
+    remembered = len(clocked.program.application._entry._repeats._same)
+    for number in range(30):
+        own = {**headers, "idempotency-key": f"00000000-0000-7000-8000-{number:012}"}
+        answer, count = make_namespace(clocked, f"n{number:02}", own)
+        assert (answer.status, count) == (200, 1)
+    assert len(clocked.program.application._entry._repeats._same) == remembered
+    assert clocked.counted("GET", NAMESPACES, headers)[1] == 0
+
+
+def test_a_post_that_is_signed_in_its_header_is_identified_each_time(clocked):
+    body = b"<Delete><Object><Key>absent</Key></Object></Delete>"
+    digest = base64.b64encode(hashlib.md5(body).digest()).decode()
+    for _ in range(4):
+        before = len(clocked.identified)
+        more = {"headers": [("content-md5", digest)]}
+        assert clocked.signed("POST", "/raw?delete", body, **more).status == 200
+        assert len(clocked.identified) == before + 1
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 1_000_000])
+def test_a_stream_of_posts_is_answered_alike_however_it_is_split(clocked, step):
+    headers, _ = token_of(clocked)
+    names = [f"s{number}" for number in range(6)]
+
+    def request(name):
+        body = json.dumps({"namespace": [name]})
+        return (
+            f"POST {NAMESPACES} HTTP/1.1\r\nhost: {HOST}\r\n"
+            f"authorization: {headers['authorization']}\r\n"
+            f"content-length: {len(body)}\r\n\r\n{body}"
+        ).encode()
+
+    async def talk():
+        reader, writer = await asyncio.open_connection(*clocked.port._address)
+        created = []
+        for name in names[:3]:
+            writer.write(request(name))
+            created.append(await name_in_answer(reader))
+        stream = b"".join(map(request, names[3:]))
+        for at in range(0, len(stream), step):
+            writer.write(stream[at : at + step])
+            await asyncio.sleep(0)
+        created += [await name_in_answer(reader) for _ in names[3:]]
+        writer.close()
+        return created
+
+    async def name_in_answer(reader):
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        assert head.startswith(b"HTTP/1.1 200 "), head
+        length = int(re.search(rb"content-length: ([0-9]+)", head)[1])
+        (name,) = json.loads(await reader.readexactly(length))["namespace"]
+        return name
+
+    assert clocked.runner.run(talk()) == names
+    assert namespaces_of(clocked) == names
+
+
+def test_a_token_is_remembered_with_its_request_until_it_ends(clocked):
+    headers, seconds = token_of(clocked)
+    assert repeat(clocked, NAMESPACES, headers).status == 200
+    clocked.clock.now_ms += seconds * 1000 - 1
+    assert clocked.counted("GET", NAMESPACES, headers)[0].status == 200
+    clocked.clock.now_ms += 1
+    assert clocked.counted("GET", NAMESPACES, headers)[0].status == 401
 
 
 def test_a_request_with_a_body_is_not_remembered(clocked):
