@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -164,7 +163,7 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
     "real": float,
     "text": str,
     "boolean": lambda cell: cell == "1",
-    "date": lambda cell: datetime.date(1970, 1, 1) + datetime.timedelta(days=int(cell)),
+    "date": int,
     "binary": bytes.fromhex,
     **dict.fromkeys(sqltypes.SEMISTRUCTURED, variants.parse_json),
 }

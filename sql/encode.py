@@ -286,6 +286,8 @@ def base64_json(data: bytes) -> bytes:
 def _cells_of(column: outcomes.Column, parts: Sequence[Arrow]) -> list[str | None]:
     scale = rowtypes.scale_of(column)
     array = wire_array(column, parts)
+    if column.type == "date":  # as numbers: Python's dates end with the year 9999
+        array = array.cast(pa.int32())
     values: list[Any] = array.to_pylist()
     match column.type:
         case "fixed":
@@ -297,8 +299,7 @@ def _cells_of(column: outcomes.Column, parts: Sequence[Arrow]) -> list[str | Non
         case "boolean":
             return [None if value is None else "1" if value else "0" for value in values]
         case "date":
-            days = pc.cast(array, pa.int32()).to_pylist()
-            return [None if value is None else str(value) for value in days]
+            return [None if value is None else str(value) for value in values]
         case "timestamp_ntz" | "timestamp_ltz" if pa.types.is_struct(array.type):
             return [
                 None if value is None else seconds_cell(_joined_nanos(value), scale)

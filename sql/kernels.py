@@ -36,6 +36,7 @@ from sql import (
     text_kernels,
     variant_kernels,
     variants,
+    zones,
 )
 from sql.kernelforms import DIGITS, Kernel, by_row, coded, per_value, text_kernel
 
@@ -588,10 +589,7 @@ def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
     offset_text = kernel("_offset_text", zone=zone)
 
     def function(instants: Any) -> Any:
-        if zone == "UTC":
-            local = instants.cast(pa.int64()).cast(pa.timestamp("us"))
-        else:
-            local = pc.local_timestamp(instants)
+        local = zones.local_of(instants.cast(pa.int64()), zone)
         texts, offsets = local.cast(pa.string()), offset_text.function(instants)
         body = pc.binary_join_element_wise(texts, offsets, " ")
         return _enclosed('"\\u0001l', body)

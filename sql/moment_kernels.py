@@ -11,6 +11,7 @@ from __future__ import annotations
 import calendar
 import datetime
 import decimal
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sql import zoned_kernels
+from sql import zoned_kernels, zones
 from sql.kernelforms import (
     DIGITS,
     Kernel,
@@ -33,18 +34,69 @@ from sql.kernelforms import (
 def _instant(match: re.Match[str]) -> Kernel:
     lenient, type_name = bool(match.group(1)), match.group(2)
     parse, result = INSTANTS[type_name]
-    return text_kernel(lambda array: per_value(array, parse, result, lenient=lenient), result)
+
+    def parse_any(text: str) -> Any:
+        try:
+            return parse(text)
+        except FarYear as far:
+            moved = far.cycles * DAYS_OF_CYCLE
+            if type_name == "date":
+                return (far.moment.date() - datetime.date(1970, 1, 1)).days + moved
+            return micros_of(far.moment.replace(tzinfo=None)) + moved * MICROSECONDS_OF_DAY
+
+    return text_kernel(lambda array: per_value(array, parse_any, result, lenient=lenient), result)
+
+
+class FarYear(NotImplementedError):
+    """The text of a moment has a year of five digits, which Python's datetime does not hold.
+
+    moment: the same moment so many cycles of the calendar earlier.
+    """
+
+    def __init__(self, text: str, moment: datetime.datetime, cycles: int) -> None:
+        super().__init__(text)
+        self.moment = moment
+        self.cycles = cycles
+
+
+FAR = re.compile(r"([1-9]\d{4})(-\d{1,2}-\d{1,2}(?:[Tt\s].*)?)", re.DOTALL)
+YEARS_OF_CYCLE, DAYS_OF_CYCLE = 400, 146_097
+"""After so many years the calendar repeats, with the days of its weeks."""
+FIRST_OF_CYCLE = 2000
+
+
+def micros_of(local: datetime.datetime) -> int:
+    """Return a local time as microseconds since 1970."""
+    return (local - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)  # noqa: DTZ001
+
+
+def later_cycles(local: Any, cycles: list[int]) -> Any:
+    """Return an array of TIMESTAMP_NTZ with each value so many cycles of the calendar later."""
+    if not any(cycles):
+        return local
+    moved = [each * DAYS_OF_CYCLE * MICROSECONDS_OF_DAY for each in cycles]
+    return pc.add(local.cast(pa.int64()), pa.array(moved, pa.int64())).cast(local.type)
+
+
+def far_or_near(
+    parse: Callable[[str], datetime.datetime], text: str
+) -> tuple[datetime.datetime, int]:
+    """Return the moment of a text, and how many cycles of the calendar it is later than that."""
+    try:
+        return parse(text), 0
+    except FarYear as far:
+        return far.moment, far.cycles
 
 
 def parse_date(text: str) -> datetime.date:
-    """Return text as a DATE by Snowflake's AUTO formats; raises ValueError."""
+    """Return text as a DATE by Snowflake's AUTO formats; raises ValueError, or FarYear."""
     moment = _parse_moment(cut_text(text), "Date")
     return moment.date()
 
 
 def parse_moment(text: str) -> datetime.datetime:
     """Return text as a moment, aware when the text has an offset or is a number of seconds since
-    1970 (or of milliseconds, ...), which names an instant. Raises ValueError."""
+    1970 (or of milliseconds, ...), which names an instant. Raises ValueError, or FarYear."""
     moment = _parse_moment(text, "Timestamp")
     return moment.replace(tzinfo=datetime.UTC) if EPOCH.fullmatch(text.strip()) else moment
 
@@ -112,6 +164,13 @@ def has_fine_digits(text: str) -> bool:
 
 def _parse_moment(text: str, type_name: str) -> datetime.datetime:
     stripped = text.strip()
+    if far := FAR.fullmatch(stripped):
+        cycles, years = divmod(int(far[1]) - FIRST_OF_CYCLE, YEARS_OF_CYCLE)
+        try:
+            nearer = _parse_moment(f"{FIRST_OF_CYCLE + years}{far[2]}", type_name)
+        except ValueError:
+            raise coded("100035", f"{type_name}|{text}") from None
+        raise FarYear(text, nearer, cycles)
     try:
         if match := ISO.fullmatch(stripped):
             year, month, day, hour, minute, second, fraction, zone = match.groups()
@@ -285,8 +344,8 @@ def _convert_zone(_: re.Match[str]) -> Kernel:
         source, target = sources[0].as_py(), targets[0].as_py()
         for zone in (source, target):
             zoned_kernels.check_zone(zone)
-        instants = instants_of(moments, source)
-        return pc.local_timestamp(instants.cast(pa.timestamp("us", target))).cast(arrow_type)
+        instants = zones.instants_of(moments, source)
+        return zones.local_of(instants.cast(pa.int64()), target)
 
     return Kernel(
         function=function, arguments=(arrow_type, pa.string(), pa.string()), result=arrow_type
@@ -361,25 +420,10 @@ MARCH_OF_YEAR_ZERO = 719_468
 """Days from 0000-03-01 to 1970-01-01."""
 
 
-def instants_of(local: Any, zone: str) -> Any:
-    """Return local times of a zone as instants.
-
-    Of the two instants of a repeated local time it is the first. A local time that the clocks leave
-    out is read with the offset before that, so that it comes out as much later as they leave out.
-    """
-    naive = pa.timestamp("us")
-    if zone == "UTC":  # without the machine's time zone database, which may be absent
-        return local.cast(pa.int64()).cast(pa.timestamp("us", zone))
-    shown = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
-    instants = shown.cast(pa.int64())
-    offsets = pc.subtract(pc.local_timestamp(shown).cast(naive).cast(pa.int64()), instants)
-    return pc.subtract(local.cast(pa.int64()), offsets).cast(pa.timestamp("us", zone))
-
-
 def _local_instant(_: re.Match[str], zone: str) -> Kernel:
     """A TIMESTAMP_NTZ as the TIMESTAMP_LTZ at which the session's zone shows it."""
     return Kernel(
-        function=lambda local: instants_of(local, zone),
+        function=lambda local: zones.instants_of(local, zone),
         arguments=(pa.timestamp("us"),),
         result=pa.timestamp("us", zone),
     )
@@ -395,11 +439,8 @@ def _offset_text(match: re.Match[str], zone: str) -> Kernel:
         return f"{'-' if micros < 0 else '+'}{hours:02}{separator}{minutes:02}"
 
     def function(instants: Any) -> Any:
-        if zone == "UTC":
-            offsets = pc.subtract(instants.cast(pa.int64()), instants.cast(pa.int64()))
-        else:
-            shown = pc.local_timestamp(instants).cast(pa.timestamp("us")).cast(pa.int64())
-            offsets = pc.subtract(shown, instants.cast(pa.int64()))
+        micros = instants.cast(pa.int64())
+        offsets = pc.subtract(zones.local_of(micros, zone).cast(pa.int64()), micros)
         return per_value(offsets, text, pa.string(), lenient=False)
 
     return Kernel(function=function, arguments=(arrow_type,), result=pa.string())
@@ -432,10 +473,11 @@ def _instants_of_texts(
     encoded, result = texts.dictionary_encode(), pa.timestamp("us", zone)
     moments: list[datetime.datetime | None] = []
     are_local: list[bool] = []
+    cycles: list[int] = []
     for text in encoded.dictionary.to_pylist():
-        moment = None
+        moment, cycle = None, 0
         try:
-            moment = parse(text)
+            moment, cycle = far_or_near(parse, text)
             is_local = moment.tzinfo is None
             if not is_local:
                 moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -445,15 +487,21 @@ def _instants_of_texts(
             moment, is_local = None, True
         moments.append(moment)
         are_local.append(is_local)
-    read = pa.array(moments, pa.timestamp("us"))
+        cycles.append(cycle)
+    read = later_cycles(pa.array(moments, pa.timestamp("us")), cycles)
     at_utc = read.cast(pa.int64()).cast(result)
-    instants = pc.if_else(pa.array(are_local, pa.bool_()), instants_of(read, zone), at_utc)
+    instants = pc.if_else(pa.array(are_local, pa.bool_()), zones.instants_of(read, zone), at_utc)
     return instants.take(encoded.indices)
 
 
 def _to_zoned(match: re.Match[str], zone: str) -> Kernel:
     """Text of any known form as TIMESTAMP_TZ."""
-    function = zoned_kernels.of_texts(parse_moment, instants_of, zone, lenient=bool(match.group(1)))
+    function = zoned_kernels.of_texts(
+        functools.partial(far_or_near, parse_moment),
+        later_cycles,
+        zone,
+        lenient=bool(match.group(1)),
+    )
     return text_kernel(function, zoned_kernels.PACKED)
 
 
@@ -463,7 +511,12 @@ def _parse_zoned(match: re.Match[str], zone: str) -> Kernel:
 
     def parsed(pattern: str, texts: Any) -> Any:
         parse = _reader_of(match, pattern, "moment")
-        return zoned_kernels.of_texts(parse, instants_of, zone, lenient=lenient)(texts)
+        return zoned_kernels.of_texts(
+            functools.partial(far_or_near, parse),
+            later_cycles,
+            zone,
+            lenient=lenient,
+        )(texts)
 
     return _kernel_of_pattern(parsed, zoned_kernels.PACKED)
 

@@ -304,14 +304,23 @@ def _json_value(column: Mapping[str, Any], cell: str | None) -> str:
 
 
 def _day(days: int) -> str:
-    return (EPOCH.date() + datetime.timedelta(days=days)).isoformat()
+    """Return a day since 1970, of any year: the calendar repeats after 400 years."""
+    cycles, rest = divmod(days, DAYS_OF_CYCLE)
+    day = EPOCH.date() + datetime.timedelta(days=rest)
+    return f"{day.year + 400 * cycles:04d}-{day:%m-%d}"
+
+
+DAYS_OF_CYCLE = 146_097
 
 
 def _clock(cell: str) -> str:
     whole, dot, fraction = cell.partition(".")
-    seconds = int(whole)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return clock + dot + fraction
+    return _second(int(whole)) + dot + fraction
+
+
+def _second(seconds: int) -> str:
+    """Return a second of a day as its time."""
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def _instant(cell: str, offset_seconds: int) -> str:
@@ -321,8 +330,8 @@ def _instant(cell: str, offset_seconds: int) -> str:
         # Sign and magnitude on the wire; a calendar counts its fractions upwards.
         seconds -= 1
         fraction = f"{10 ** len(fraction) - int(fraction):0{len(fraction)}d}"
-    moment = EPOCH + datetime.timedelta(seconds=seconds + offset_seconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S").rjust(19, "0") + dot + fraction
+    days, second = divmod(seconds + offset_seconds, 86_400)
+    return f"{_day(days)} {_second(second)}{dot}{fraction}"
 
 
 def _fault(answer: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute
 
+from sql import zones
 from sql.kernelforms import Kernel, coded, per_value
 
 pc: Any = pyarrow.compute
@@ -67,8 +68,7 @@ def _at_zone(micros: Any, zone: str) -> Any:
     if zone == "UTC":  # without the machine's time zone database, which may be absent
         return pack(micros, pc.multiply(micros, 0))
     check_zone(zone)
-    shown = pc.local_timestamp(micros.cast(pa.timestamp("us", zone)))
-    offsets = pc.subtract(shown.cast(NAIVE).cast(pa.int64()), micros)
+    offsets = pc.subtract(zones.local_of(micros, zone).cast(pa.int64()), micros)
     return pack(micros, pc.divide(offsets, MICROSECONDS_OF_MINUTE))
 
 
@@ -134,35 +134,41 @@ def offset_text(match: re.Match[str]) -> Kernel:
 
 
 def of_texts(
-    parse: Callable[[str], datetime.datetime],
-    instants_of: Callable[[Any, str], Any],
+    parse: Callable[[str], tuple[datetime.datetime, int]],
+    later_cycles: Callable[[Any, list[int]], Any],
     zone: str,
     *,
     lenient: bool,
 ) -> Callable[[Any], Any]:
     """Return the function that reads texts: with their own offsets, or else the session's.
 
-    parse: returns a moment, naive or aware; raises ValueError. instants_of: local times of a zone
-    as instants. lenient: NULL for a text that is no moment.
+    parse: returns a moment, naive or aware, and how many cycles of the calendar it is later than
+    that; raises ValueError. later_cycles: local times so much later. lenient: NULL for a text that
+    is no moment.
     """
 
     def function(texts: Any) -> Any:
         encoded = texts.dictionary_encode()
         moments: list[datetime.datetime | None] = []
         minutes: list[int | None] = []
+        cycles: list[int] = []
         for text in encoded.dictionary.to_pylist():
+            cycle = 0
+            moment: datetime.datetime | None = None
             try:
-                moment = None if text is None else parse(text)
+                if text is not None:
+                    moment, cycle = parse(text)
             except (ValueError, OverflowError):
                 if not lenient:
                     raise
-                moment = None
             shift = None if moment is None else moment.utcoffset()
+            cycles.append(cycle)
             moments.append(None if moment is None else moment.replace(tzinfo=None))
             minutes.append(None if shift is None else shift // datetime.timedelta(minutes=1))
-        shown, offsets = pa.array(moments, NAIVE), pa.array(minutes, pa.int64())
+        shown = later_cycles(pa.array(moments, NAIVE), cycles)
+        offsets = pa.array(minutes, pa.int64())
         moved = pc.subtract(shown.cast(pa.int64()), pc.multiply(offsets, MICROSECONDS_OF_MINUTE))
-        of_session = _at_zone(instants_of(shown, zone).cast(pa.int64()), zone)
+        of_session = _at_zone(zones.instants_of(shown, zone).cast(pa.int64()), zone)
         packed = pc.if_else(offsets.is_valid(), pack(moved, offsets), of_session)
         return packed.take(encoded.indices)
 

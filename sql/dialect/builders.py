@@ -27,22 +27,6 @@ def has_bind(node: Any) -> bool:
     return node.find(exp.Placeholder) is not None
 
 
-def without_offset(node: Any, context: shapes.Context) -> Any:
-    """Return CONVERT_TIMEZONE(to, moment) as its form of three arguments, and other trees as such.
-
-    Its result is a TIMESTAMP_TZ: the calendar fields in that zone, and an offset. Where the offset
-    is dropped, the form of three arguments gives the fields alone, which costs less.
-    """
-    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 2:
-        return node
-    if str(node.this).upper() != "CONVERT_TIMEZONE":
-        return node
-    target, moment = node.expressions
-    fields = exp.Cast(this=moment, to=exp.DataType(this=exp.DataType.Type.TIMESTAMPNTZ))
-    zone = exp.Literal.string(str(context.now.tzinfo))
-    return exp.Anonymous(this=node.this, expressions=[zone, target, fields])
-
-
 def _joined_literal(node: Any) -> Any:
     """Return literal texts that are joined by || as one, and other trees as such."""
     if not isinstance(node, exp.DPipe):
@@ -118,10 +102,6 @@ class FunctionCall:
 
     def arg(self, index: int) -> Expr:
         return self.bind(self.nodes[index])
-
-    def wall_clock(self, index: int) -> Expr:
-        """Return an argument of which only the calendar fields count, and no offset."""
-        return self.bind(without_offset(self.nodes[index], self.context))
 
     def text(self, index: int) -> Expr:
         """Return an argument as text, dates and times in the session's form."""

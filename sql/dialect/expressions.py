@@ -620,8 +620,6 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     context = scope.environment.context
     target = columns.cast_type(node.to, timestamp=context.timestamp_mapping)
     operand = node.this
-    if target.name in ("timestamp_ntz", "date", "time"):
-        operand = builders.without_offset(operand, context)
     value = bind(operand, scope)
     digits = columns.fraction_digits(node.to) if target.name in rewrites.CLOCKS else None
     if digits is not None:

@@ -850,7 +850,7 @@ def _to_text(call: FunctionCall) -> Expr:
     model = call.constant(1)
     if model is None:
         return rewrites.cast(call.arg(0), sqltypes.TEXT, forms=call.context.forms)
-    value = call.arg(0) if "TZ" in str(model).upper() else call.wall_clock(0)
+    value = call.arg(0)
     if value.type.name == "text":
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.name == "binary":

@@ -47,8 +47,11 @@ PARTS: Mapping[str, str] = {
     for alias in aliases.split()
 }
 
+YEAR_MAX = 999_999
+"""More than any year whose microseconds since 1970 fit in 64 bits, or that the engine counts."""
+
 EXTRACTED = {
-    "year": ("year", -9999, 9999),
+    "year": ("year", -YEAR_MAX, YEAR_MAX),
     "quarter": ("quarter", 1, 4),
     "month": ("month", 1, 12),
     "week": ("week", 1, 53),
@@ -58,8 +61,8 @@ EXTRACTED = {
     "dayofyear": ("doy", 1, 366),
     "hour": ("hour", 0, 23),
     "minute": ("minute", 0, 59),
-    "yearofweekiso": ("isoyear", -9999, 9999),
-    "yearofweek": ("isoyear", -9999, 9999),
+    "yearofweekiso": ("isoyear", -YEAR_MAX, YEAR_MAX),
+    "yearofweek": ("isoyear", -YEAR_MAX, YEAR_MAX),
 }
 
 
@@ -180,7 +183,7 @@ def _week_of_year(part: str, moment: Expr, weeks: shapes.Weeks) -> Expr:
         return builders.small_integer(_week_number(since), [moment], 1, 54)
     # A week is of the year of its fourth day.
     fourth = code.infix(_week_start(day, weeks), "+", 3)
-    name, low, high = ("year", -9999, 9999) if part == "yearofweek" else ("doy", 1, 53)
+    name, low, high = ("year", -YEAR_MAX, YEAR_MAX) if part == "yearofweek" else ("doy", 1, 53)
     value: code.Code = code.call("date_part", name, _date_of(fourth))
     if part == "week":
         value = _week_number(code.infix(value, "-", 1))
@@ -705,8 +708,7 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
     """TO_DATE, TO_TIME, TO_TIMESTAMP and their like, with or without a format."""
 
     def build(call: FunctionCall) -> Expr:
-        is_instant = target.name in ("timestamp_ltz", "timestamp_tz")
-        operand = call.arg(0) if is_instant else call.wall_clock(0)
+        operand = call.arg(0)
         model = call.constant(1)
         if target.name == "timestamp_ntz" and rewrites.is_of_nanoseconds(operand):
             return operand

@@ -404,7 +404,7 @@ def _format(operand: Expr, target: sqltypes.SqlType, forms: formats.Forms) -> Ex
         moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if type_name == "date" else operand
         formatted = moment_text(moment, formats.engine_pattern(model))
         if type_name == "date" and model == formats.DEFAULT.date:
-            formatted = code.exactly(operand, sqltypes.TEXT)
+            formatted = _without_plus(code.exactly(operand, sqltypes.TEXT))
     text = exprs.derived(formatted, sqltypes.TEXT, [operand])
     return _cast_text(text, target, False) if target.length is not None else text
 
@@ -422,8 +422,9 @@ def moment_text(moment: Expr, pattern: str) -> code.Code:
             raise errors.unsupported(f"an offset (TZH) of {sqltypes.shown(moment.type)} as text")
         if not is_instant and CUT_DIGITS.search(pattern):
             raise errors.repeated_volatile()
-    if not is_instant and not CUT_DIGITS.search(pattern):
-        return code.call("to_char", moment, pattern)
+    has_signed_year = "+" in pattern and "%Y" in pattern
+    if not is_instant and not CUT_DIGITS.search(pattern) and not has_signed_year:
+        return _written_by(moment, pattern)
     local = cast(moment, sqltypes.TIMESTAMP_NTZ) if moment.type.name in OF_ZONES else moment
     parts: list[code.Part] = []
     for piece in PIECES.findall(pattern):
@@ -435,14 +436,27 @@ def moment_text(moment: Expr, pattern: str) -> code.Code:
             parts.append(code.call("left", offset, hours) if piece == "%:::z" else offset)
         elif CUT_DIGITS.fullmatch(piece):
             parts.append(code.call("left", code.call("to_char", local, "%9f"), int(piece[1])))
+        elif "+" in piece:
+            parts += [_written_by(local, each) for each in YEARS.split(piece) if each]
         elif piece:
-            parts.append(code.call("to_char", local, piece))
+            parts.append(_written_by(local, piece))
     return code.joined(parts, "||") if parts else code.call("to_char", local, pattern)
+
+
+def _written_by(moment: Expr, pattern: str) -> code.Code:
+    """Return a date or time as the engine writes it; it writes +10000 for the year 10000."""
+    written = code.call("to_char", moment, pattern)
+    return _without_plus(written) if "%Y" in pattern else written
+
+
+def _without_plus(written: code.Code) -> code.Code:
+    return code.call("replace", written, "+", "")
 
 
 OF_ZONES = frozenset({"timestamp_ltz", "timestamp_tz"})
 PIECES = re.compile(r"%(?::|:::)?z|%[1-9]f|(?:[^%]|%(?![:z]|[1-9]f)[^\n])+")
 """An offset, a number of digits of a second, or what stands between two of them."""
+YEARS = re.compile("(?<!%)((?:%%)*%Y)")
 OFFSETS = re.compile("(?<!%)(?:%%)*%(?::|:::)?z")
 CUT_DIGITS = re.compile("%[124578]f")
 """Numbers of digits of a second that the engine does not write."""

@@ -207,6 +207,13 @@ def test_python_values_become_cells(of: outcomes.Column, value: Any, cell: str |
     assert encode.json_cells([(value,)], [of]) == [[cell]]
 
 
+def test_dates_and_timestamps_beyond_pythons_become_cells() -> None:
+    days = pa.array([2_932_897, -719_163, None], pa.int32()).cast(pa.date32())
+    assert cells(column("date"), days) == ["2932897", "-719163", None]
+    micros = pa.array([253_402_300_800_000_000, None], pa.int64()).cast(pa.timestamp("us"))
+    assert cells(column("timestamp_ntz", scale=6), micros) == ["253402300800.000000", None]
+
+
 def test_a_json_chunk_is_rows_joined_by_commas() -> None:
     rows: list[list[str | None]] = [["1", None], ["2", 'ü"']]
     chunk = encode.json_chunk(encode.json_list(rows))

@@ -99,6 +99,21 @@ def test_every_type_is_shown_as_people_write_it(face: served.Served) -> None:
     assert all(value is None for value in rows[1].values())
 
 
+@pytest.mark.parametrize(
+    ("type_name", "cell", "text"),
+    [
+        ("DATE", "0", "1970-01-01"),
+        ("DATE", "-719162", "0001-01-01"),
+        ("DATE", "2932897", "10000-01-01"),
+        ("TIMESTAMP_NTZ", "253402300800.500", "10000-01-01 00:00:00.500"),
+        ("TIMESTAMP_NTZ", "-0.25", "1969-12-31 23:59:59.75"),
+        ("TIMESTAMP_TZ", "253402300799.000000 1500", "10000-01-01 00:59:59.000000+01:00"),
+    ],
+)
+def test_moments_of_every_year_are_shown(type_name: str, cell: str, text: str) -> None:
+    assert shell.shown({"type": type_name}, cell) == text
+
+
 def test_several_statements_print_one_after_another(face: served.Served) -> None:
     code, out, _ = run(face, "select two; select 1;", output_format="csv")
     assert code == 0

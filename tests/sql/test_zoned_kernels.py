@@ -107,6 +107,15 @@ CASES: tuple[tuple[str, Any], ...] = (
      "2024-01-01 08:00:00.000 +0000"),
     ("convert_timezone('Europe/Zurich', to_timestamp_ltz(1711846800))::varchar",
      "2024-03-31 03:00:00.000 +0200"),
+    ("convert_timezone('Asia/Kolkata', '2024-01-01 10:00:00 -0700'::timestamp_tz)"
+     "::timestamp_ntz::varchar", "2024-01-01 22:30:00.000"),
+    ("convert_timezone('UTC', '2024-01-01 23:00:00 -0700')::date::varchar", "2024-01-02"),
+    ("to_timestamp_ntz(convert_timezone('UTC', '2024-01-01 23:00:00 -0700'))::varchar",
+     "2024-01-02 06:00:00.000"),
+    ("to_char(convert_timezone('UTC', '2024-01-01 23:00:00 -0700'), 'DD HH24')", "02 06"),
+    # The second 01:30 of the night in which New York's clocks are set back.
+    ("convert_timezone('UTC', to_timestamp_ltz(1730615400))::timestamp_ntz::varchar",
+     "2024-11-03 06:30:00.000"),
     (f"{X} = {SAME}", True),
     (f"{X} <> {SAME}", False),
     (f"{X} < '2024-01-30 19:40:01 Z'::timestamp_tz", True),
