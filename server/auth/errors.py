@@ -48,6 +48,10 @@ class IncompleteForm(MalformedAuthorization):
     field: str
 
 
+class SeveralProofs(MalformedAuthorization):
+    """A request has an Authorization header, and a signature in its query too."""
+
+
 class UnsupportedAuthorization(AuthError):
     """The face does not accept this scheme or signing algorithm; `scheme` names it."""
 

@@ -280,6 +280,8 @@ class Verifier:
             return self._as_root(request, face)
         # An empty Authorization header has no credential.
         raw = request.headers.joined.get(b"authorization") or None
+        if raw is not None and request.query and face == dispatch.S3:
+            _check_one_proof(request.query)
         if raw is not None and raw.startswith(b"AWS4-"):
             signed = self._read_signed(request, face, raw.decode("latin-1"))
         elif raw is None and request.query and presign.is_v4(request.query):
@@ -967,6 +969,15 @@ def _is_local(host: str, domain: str | None) -> bool:
 
 def _no_date() -> errors.InvalidDate:
     return errors.InvalidDate("AWS authentication requires a valid Date or x-amz-date header")
+
+
+def _check_one_proof(query: bytes) -> None:
+    """Raise SeveralProofs if the query of a request with an Authorization header is signed too."""
+    if presign.is_v4(query) or presign.is_v2(query):
+        raise errors.SeveralProofs(
+            "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature "
+            "query string parameter or the Authorization header should be specified"
+        )
 
 
 def _no_access_key(access_key: str) -> errors.InvalidAccessKey:

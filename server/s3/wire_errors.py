@@ -382,6 +382,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     auth_errors.MalformedAuthorization: S3WireError(
         status=400, code="AuthorizationHeaderMalformed"
     ),
+    auth_errors.SeveralProofs: S3WireError(status=400, code="InvalidArgument"),
     auth_errors.InvalidDate: S3WireError(status=403, code="AccessDenied"),
     auth_errors.MalformedV2Authorization: S3WireError(status=400, code="InvalidArgument"),
     auth_errors.ExpiresOutOfRange: S3WireError(status=403, code="AccessDenied"),

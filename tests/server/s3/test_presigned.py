@@ -163,6 +163,26 @@ def test_a_header_that_contradicts_the_query_is_refused(
     assert kit.call(store, "PUT", target, body=BODY, headers={"x-amz-meta-a": "1"}).status == 200
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=0",
+        "X-Amz-Signature=0",
+        "AWSAccessKeyId=a&Signature=b&Expires=1",
+    ],
+)
+def test_a_request_has_one_proof_of_its_caller(
+    store: kit.ObjectStore, s3: Any, bucket: str, query: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BODY)
+    refused = kit.call(store, "GET", f"/{bucket}/k?{query}")
+    assert (refused.status, refused.code) == (400, "InvalidArgument")
+    assert refused.element("Message").startswith("Only one auth mechanism allowed; only the X-Amz")
+    for value in ("Basic eDp5", "Bearer x"):
+        refused = kit.send(store, "GET", f"/{bucket}/k?{query}", {"authorization": value})
+        assert (refused.status, refused.code) == (400, "InvalidArgument")
+
+
 def test_a_parameter_that_comes_twice_is_refused(store: kit.ObjectStore, bucket: str) -> None:
     target = f"/{bucket}/k?X-Amz-Meta-A=1&x-amz-meta-a=2"
     refused = kit.call(store, "PUT", target, body=BODY)
