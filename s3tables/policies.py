@@ -118,7 +118,7 @@ def _find(resources: Resources, members: Members) -> PolicyHolder:
 
 def _check(text: str, holder: PolicyHolder) -> None:
     """Raise MalformedPolicy or PublicPolicyRefused if holder may not have this policy."""
-    policies.parse_policy(text, policy_type="resource")
+    policies.parse_policy(text, policy_type="resource", is_clients=True)
     document = json.loads(text)
     statements = document["Statement"]
     listed = isinstance(statements, list)

@@ -162,6 +162,8 @@ POLICY_STATEMENTS_MAX: Final = 500
 POLICY_VALUES_MAX: Final = 5_000
 POLICY_VARIABLES_MAX: Final = 32
 """Of one resource's policy."""
+POLICY_PATTERNS_MAX: Final = 100
+"""Actions with a wildcard that is no star at the end: each is compared with all actions."""
 POLICY_MATCHED_CHARS_MAX: Final = 4_096
 """The longest value that patterns are matched with: a copy source, percent-encoded, is shorter."""
 POLICY_VARIABLE_CHARS_MAX: Final = 1_024

@@ -8,8 +8,9 @@ server's own: AWS has no operation that changes a namespace, but the REST catalo
 
 from __future__ import annotations
 
+import bisect
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from server.access import globs
@@ -67,6 +68,17 @@ _S3: Final = """
     UpdateBucketMetadataJournalTableConfiguration UpdateJobPriority UpdateJobStatus
     UpdateObjectEncryption UpdateStorageLensGroup
 """
+_S3_OF_OBJECTS: Final = """
+    AbortMultipartUpload BypassGovernanceRetention DeleteObject DeleteObjectTagging
+    DeleteObjectVersion DeleteObjectVersionTagging GetObject GetObjectAcl GetObjectAttributes
+    GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectTorrent GetObjectVersion
+    GetObjectVersionAcl GetObjectVersionAttributes GetObjectVersionForReplication
+    GetObjectVersionTagging GetObjectVersionTorrent InitiateReplication ListMultipartUploadParts
+    ObjectOwnerOverrideToBucketOwner PutObject PutObjectAcl PutObjectLegalHold PutObjectRetention
+    PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging ReplicateDelete ReplicateObject
+    ReplicateTags RestoreObject UpdateObjectEncryption
+"""
+"""Those whose resource is an object; that of the others is a bucket, or none."""
 _S3TABLES: Final = """
     CompleteTableMigration CreateNamespace CreateTable CreateTableBucket DeleteNamespace
     DeleteTable DeleteTableBucket DeleteTableBucketEncryption
@@ -155,6 +167,15 @@ _BY_LOWER: Final[Mapping[str, Mapping[str, str]]] = {
     service: {name.lower(): name for name in names} for service, names in ACTIONS.items()
 }
 
+_SORTED: Final[Mapping[str, tuple[str, ...]]] = {
+    service: tuple(sorted(names)) for service, names in _BY_LOWER.items()
+}
+_OF_OBJECTS: Final = frozenset(_S3_OF_OBJECTS.lower().split())
+_BY_RESOURCE: Final[Mapping[bool, tuple[str, ...]]] = {
+    objects: tuple(name for name in _SORTED["s3"] if (name in _OF_OBJECTS) is objects)
+    for objects in (False, True)
+}
+
 
 def spelled(action: str) -> str:
     """Return an action as its service spells it; unchanged if there is none of its name.
@@ -166,15 +187,27 @@ def spelled(action: str) -> str:
     return action if spelling is None else f"{service.lower()}:{spelling}"
 
 
+def is_costly(name: str) -> bool:
+    """Return whether a pattern is compared with each action: one without a wildcard, or with a star
+    at its end alone, is not."""
+    return _has_wildcard(name.removesuffix("*"))
+
+
+def is_about(name: str, *, objects: bool) -> bool:
+    """Return whether a pattern names an action of s3 that is about objects, or one that is not.
+
+    name: as for `suggest`."""
+    return _fits(name.lower(), _BY_RESOURCE[objects])
+
+
 def suggest(service: str, name: str) -> str | None:
     """Return why a service has no action of this name, or None if it has one.
 
     name: letters, digits, `*` and `?`, in any case; a pattern must match at least one action.
     """
     by_lower = _BY_LOWER[service]
-    if "*" in name or "?" in name:
-        pattern = globs.parse(name.lower())
-        if any(map(pattern.matches, by_lower)):
+    if _has_wildcard(name):
+        if _fits(name.lower(), _SORTED[service]):
             return None
         return f"no action of {service} fits {name!r}"
     if name.lower() in by_lower:
@@ -182,3 +215,18 @@ def suggest(service: str, name: str) -> str | None:
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
     hint = f"; did you mean {service}:{by_lower[close[0]]}?" if close else ""
     return f"{service} has no action {name!r}{hint}"
+
+
+def _has_wildcard(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def _fits(pattern: str, names: Sequence[str]) -> bool:
+    """Return whether a pattern fits one of the sorted names."""
+    if is_costly(pattern):
+        return any(map(globs.parse(pattern).matches, names))
+    beginning = pattern.removesuffix("*")
+    index = bisect.bisect_left(names, beginning)
+    if index == len(names):
+        return False
+    return names[index].startswith(beginning) if pattern != beginning else names[index] == pattern

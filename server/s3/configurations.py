@@ -9,12 +9,13 @@ bucket has none of them: the s3tables API configures it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from server import asgi, calls, limits
-from server.access import acls, arns, decide, policies, publicity
+from server.access import acls, actions, arns, decide, policies, publicity
 from server.access import errors as access_errors
 from server.access import model as access_model
 from server.accesslogs import targets
@@ -157,10 +158,9 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
     """
     operation: operations.PutConfiguration = call.value
     data = await incoming.read_configuration(call)
-    policy = await incoming.parsed(_parse_policy, data)
-    text = data.decode()
+    parse = functools.partial(_parse_policy, bucket=operation.bucket)
+    policy, text = await incoming.parsed(parse, data)
     document = json.loads(text)
-    _check_policy(document, operation.bucket)
     public = publicity.is_public(document)
     if not operation.gives_up_access:
         _check_access_kept(services, call, policy)
@@ -376,29 +376,60 @@ def _has_public_acl(bucket: model.BucketInfo) -> bool:
     return acls.is_public(bucketacls.grants_of(bucket.settings))
 
 
-def _parse_policy(data: bytes) -> policies.CompiledPolicy:
+def _parse_policy(data: bytes, *, bucket: str) -> tuple[policies.CompiledPolicy, str]:
+    """Return a bucket's policy, and its text. Raises MalformedPolicy."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise access_errors.MalformedPolicy("a policy is UTF-8 text", path="") from None
-    return policies.parse_policy(text, policy_type="resource")
-
-
-def _check_policy(document: Mapping[str, Any], bucket: str) -> None:
-    """Raise MalformedPolicy for statements that a bucket's policy must not contain."""
-    statements = document["Statement"]
+    policy = policies.parse_policy(text, policy_type="resource", is_clients=True)
+    statements = json.loads(text)["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
-        if statement["Effect"] == "Allow" and "NotPrincipal" in statement:
+        _check_statement(statement, bucket)
+    return policy, text
+
+
+def _check_statement(statement: Mapping[str, Any], bucket: str) -> None:
+    """Raise MalformedPolicy for a statement that a bucket's policy must not contain."""
+    if statement["Effect"] == "Allow" and "NotPrincipal" in statement:
+        raise access_errors.MalformedPolicy(
+            "Allow with NotPrincipal is not supported", path="Statement"
+        )
+    about: frozenset[bool] = frozenset()
+    for resource in _listed(statement.get("Resource", [])):
+        if not _can_be_of(resource, bucket):
             raise access_errors.MalformedPolicy(
-                "Allow with NotPrincipal is not supported", path="Statement"
+                f"Policy has invalid resource: {resource!r} is not this bucket or its objects",
+                path="Statement",
             )
-        resources = statement.get("Resource", [])
-        for resource in [resources] if isinstance(resources, str) else resources:
-            if not _can_be_of(resource, bucket):
-                raise access_errors.MalformedPolicy(
-                    f"Policy has invalid resource: {resource!r} is not this bucket or its objects",
-                    path="Statement",
-                )
+        about |= _may_be_objects(resource)
+    # An Allow that allows nothing does no harm.
+    is_bound = statement["Effect"] == "Deny" and "Action" in statement and len(about) == 1
+    for action in _listed(statement["Action"] if "Action" in statement else statement["NotAction"]):
+        service, _, name = action.partition(":")
+        if action != "*" and service.lower() != "s3":
+            raise access_errors.MalformedPolicy(
+                f"Policy has invalid action: {action!r} is no action of s3", path="Statement"
+            )
+        # What is about objects and buckets is about the resource of any action.
+        if is_bound and action != "*" and not actions.is_about(name, objects=True in about):
+            raise access_errors.MalformedPolicy(
+                f"Action does not apply to any resource(s) in statement: {action!r}",
+                path="Statement",
+            )
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _may_be_objects(resource: str) -> frozenset[bool]:
+    """Return whether what a resource's pattern matches are objects: {True}, {False} or both."""
+    name, slash, _ = resource.split(":", 5)[-1].partition("/")
+    if slash:
+        return frozenset({True})
+    # A star, which may be the value of a variable, matches the slash before a key too.
+    return frozenset({False, *([True] if any(sign in name for sign in "*?$") else [])})
 
 
 def _can_be_of(resource: str, bucket: str) -> bool:

@@ -172,6 +172,23 @@ def test_document_may_be_text_and_is_bounded():
         parse(*[statement()] * 501)
 
 
+@pytest.mark.parametrize("policy_type", ["identity", "resource"])
+def test_a_clients_policy_has_few_patterns_that_are_compared_with_all_actions(policy_type):
+    principal = {"Principal": "*"} if policy_type == "resource" else {}
+
+    def patterns(count):
+        cheap = ["s3:Get*", "s3:ListBucket", "*"] * 100
+        actions = [*cheap, *["s3:*t"] * (count - 1)]
+        entry = {"Effect": "Allow", "Action": actions, "Resource": "*", **principal}
+        other = {"Effect": "Deny", "NotAction": "s3:?*", "Resource": "*", **principal}
+        return {"Version": "2012-10-17", "Statement": [entry, other]}
+
+    policies.parse_policy(patterns(100), policy_type=policy_type, is_clients=True)
+    with pytest.raises(errors.MalformedPolicy, match="100 actions"):
+        policies.parse_policy(patterns(101), policy_type=policy_type, is_clients=True)
+    policies.parse_policy(patterns(101), policy_type=policy_type)  # a stored one
+
+
 def test_a_resources_policy_has_few_variables():
     def variables(count):
         patterns = ["${aws:Referer}" + str(number) for number in range(count)]

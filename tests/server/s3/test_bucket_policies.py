@@ -600,6 +600,14 @@ def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signat
         policy("B", Effect="Deny", Principal={"AWS": f"arn:aws:iam::{OTHER_ACCOUNT}:user/*"}),
         policy("B", Action="s3:Everything"),
         policy("B", Resource="arn:aws:s3:::another-bucket/*"),
+        policy("B", Effect="Deny", Action="s3:DeleteObject", Resource="arn:aws:s3:::B"),
+        policy("B", Effect="Deny", Action="s3:ListBucket"),
+        policy("B", Effect="Deny", Action=["s3:GetObject", "s3:GetBucketPolicy"]),
+        policy("B", Effect="Deny", Action="s3:*Bucket?*s"),
+        policy("B", Effect="Deny", Action="s3:PutObject*", Resource="arn:aws:s3:::B"),
+        policy("B", Action="s3tables:GetTable"),
+        policy("B", Action=["s3:GetObject", "iam:GetUser"]),
+        policy("B", Action=[f"s3:*{'?' * number}t" for number in range(101)], Resource="*"),
         policy("B", Condition={"StringWhatever": {"aws:Referer": "x"}}),
         policy("B", Principal=None, NotPrincipal={"AWS": OTHER_ACCOUNT}),
         policy("B", Sid="x" * 21_000),
@@ -613,6 +621,38 @@ def test_a_document_that_is_no_policy_of_the_bucket_is_malformed(
     answer = kit.call(place, "PUT", f"/{bucket}?policy", {}, body)
     assert (answer.status, answer.code) == (400, "MalformedPolicy")
     assert refusal(owner.get_bucket_policy, Bucket=bucket) == (404, "NoSuchBucketPolicy")
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("s3:*", "arn:aws:s3:::B"),
+        ("*", "arn:aws:s3:::B/*"),
+        ("s3:Get*", "arn:aws:s3:::B"),
+        ("s3:get*", "arn:aws:s3:::B/*"),
+        ("S3:GETOBJECT", "arn:aws:s3:::B/a:b"),
+        ("s3:*Object", "*"),
+        ("s3:ListBucket", "*"),
+        ("s3:GetObject", "arn:aws:s3:::B*"),
+        (["s3:GetObject", "s3:ListBucket"], ["arn:aws:s3:::B/x", "arn:aws:s3:::B"]),
+        ("s3:PutBucketObjectLockConfiguration", "arn:aws:s3:::B"),
+        ("s3:ListMultipartUploadParts", "arn:aws:s3:::B/*"),
+        ("s3:ListBucketMultipartUploads", "arn:aws:s3:::B"),
+    ],
+)
+def test_a_deny_has_actions_of_its_resources(
+    place: kit.ObjectStore, owner: Any, bucket: str, action: Any, resource: Any
+) -> None:
+    principal = {"AWS": OTHER_ACCOUNT}
+    text = policy("B", Effect="Deny", Principal=principal, Action=action, Resource=resource)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text.replace(":::B", f":::{bucket}"))
+
+
+def test_an_allow_without_a_resource_of_its_action_allows_nothing(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Resource=f"arn:aws:s3:::{bucket}"))
+    assert kit.send(place, "GET", f"/{bucket}/k").status == 403
 
 
 def test_a_policy_that_locks_its_writer_out_must_be_confirmed(
