@@ -3,7 +3,8 @@
 A timer on the loop runs every `BEAT_SECONDS` and counts its lateness. A thread watches the timer;
 when it is late by `limits.LOOP_HELD_SECONDS_MAX` the thread reads the loop's stack, once, and finds
 the request there, so that requests do no work for this. One line in the log names the operation,
-the source line and the time.
+the source line and the time: a warning, or for information only where neither a request nor code of
+the server ran, because then the machine gave the process no turn.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from server import counters, limits
 BEAT_SECONDS: Final = 0.05
 FRAMES_MAX: Final = 500
 ROOT: Final = Path(__file__).resolve().parent.parent
+ENVIRONMENT: Final = f"{sys.prefix}/"
+"""The packages of other projects, which `make run` installs below ROOT."""
 
 
 class LoopLag:
@@ -70,7 +73,8 @@ class LoopLag:
         lag_seconds = max(0.0, now - self._beat_at - BEAT_SECONDS)
         self._counts.record_lag(lag_seconds)
         if lag_seconds > limits.LOOP_HELD_SECONDS_MAX:
-            self._log.warning(
+            self._log.log(
+                logging.WARNING if self._holder else logging.INFO,
                 "the event loop was held for %.0f ms by %s",
                 lag_seconds * 1000,
                 self._holder or "no request: the machine may be busy",
@@ -94,7 +98,8 @@ def describe(frame: FrameType | None, request_codes: Container[CodeType]) -> str
         if frame is None:
             break
         code = frame.f_code
-        if where is None and code.co_filename.startswith(f"{ROOT}/"):
+        is_ours = code.co_filename.startswith(f"{ROOT}/")
+        if where is None and is_ours and not code.co_filename.startswith(ENVIRONMENT):
             if Path(code.co_filename).name == "mini.py":
                 break  # the loop itself, idle
             name = code.co_filename.removeprefix(f"{ROOT}/")

@@ -82,6 +82,42 @@ def test_a_loop_that_nothing_holds_is_on_time(runner):
     assert counts.lag_seconds >= 0
 
 
+def test_a_loop_late_by_no_code_of_ours_is_no_warning(monkeypatch, caplog):
+    """A machine that gives the process no turn is no fault of the server's."""
+    monkeypatch.setattr(looplag, "ROOT", looplag.ROOT / "server")
+    now = 0.0
+
+    async def live():
+        nonlocal now
+        lag = looplag.LoopLag(
+            counts=counters.Counters(), request_codes=set(), monotonic=lambda: now
+        )
+        lag.start()
+        now = 1.0
+        await asyncio.sleep(3 * looplag.BEAT_SECONDS)
+        lag.stop()
+
+    with caplog.at_level(logging.INFO, logger="boathouse.loop"):
+        asyncio.run(live())
+    late = [(record.levelname, record.getMessage()) for record in caplog.records]
+    text = "the event loop was held for 950 ms by no request: the machine may be busy"
+    assert late == [("INFO", text)]
+
+
+def test_a_package_below_the_checkout_is_not_named(monkeypatch):
+    """`make run` installs the packages into `.venv`, below the server's own code."""
+
+    def described(path):
+        names = {"describe": lambda: looplag.describe(sys._getframe(1), set())}
+        exec(compile("described = describe()", f"{looplag.ROOT}/{path}", "exec"), names)
+        return names["described"]
+
+    monkeypatch.setattr(looplag, "ENVIRONMENT", f"{looplag.ROOT}/.venv/")
+    ours = described("server/a.py")
+    assert ours == "server/a.py:1 <module>"
+    assert ".venv" not in described(".venv/lib/a.py")
+
+
 def test_a_long_path_is_cut():
     def work(request):
         request.raw_path = b"/" + b"a" * 5000
