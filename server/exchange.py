@@ -477,7 +477,9 @@ class Exchange:
             )
         required = call.operation.authentication is Authentication.REQUIRED
         if required and principal.type == "anonymous":
-            raise auth_errors.MissingCredentials("the request has no credentials")
+            raise auth_errors.MissingCredentials(
+                f"the request has no credentials{ACCEPTED.get(visit.face.name, '')}"
+            )
         self._authorise(visit.face, call)
 
     def _authorise(self, face: Face, call: calls.Call) -> None:
@@ -557,6 +559,12 @@ class _Visit(msgspec.Struct, frozen=True):
     entry: audit.Entry | None
     started_ns: int
 
+
+ACCEPTED = {
+    dispatch.NATIVE: "; send a key pair by Basic authentication (curl -u ACCESS_KEY:SECRET_KEY), "
+    "or a bearer token"
+}
+"""What a refusal of a request without credentials says about those that its face accepts."""
 
 REQUEST_CODES = frozenset(
     {Exchange.begin.__code__, Exchange._resume.__code__, Exchange.serve.__code__}  # noqa: SLF001

@@ -297,7 +297,9 @@ async def refuse_route(services: NativeServices, call: calls.Call) -> asgi.Respo
     """Refuse an unknown route. The call's value: the methods that the path has."""
     allowed: tuple[str, ...] = call.value
     if not allowed:
-        raise errors.NoSuchRoute("the native API has no such path")
+        raise errors.NoSuchRoute(
+            "the native API has no such path; GET /_api/v1/openapi.json lists those that it has"
+        )
     raise errors.MethodNotAllowed(
         f"the methods of this path are {', '.join(allowed)}", allowed=allowed
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import orjson
@@ -11,6 +12,7 @@ from server import asgi, calls, counters, errors, exchange, native
 from server.access import decide, model
 from server.access import errors as access_errors
 from server.auth import errors as auth_errors
+from tests.kit import s3
 from tests.server import requesting
 from tests.server.requesting import request, run
 
@@ -153,6 +155,22 @@ def test_what_is_not_there_is_named(method, target, status, name):
     error = orjson.loads(response.body)["error"]
     assert error["type"] == name
     assert error["request_id"] == "r" * 32
+
+
+def test_an_unknown_path_names_the_list_of_paths():
+    response = answer(make(), request("GET", "/_api/v1/nothing"))
+    message = orjson.loads(response.body)["error"]["message"]
+    assert "GET /_api/v1/openapi.json" in message
+
+
+def test_a_request_without_credentials_learns_which_are_accepted(server):
+    answered = s3.send(server, "GET", "/_api/v1/openapi.json", {})
+    assert answered.status == 401
+    message = orjson.loads(answered.body)["error"]["message"]
+    assert "curl -u ACCESS_KEY:SECRET_KEY" in message
+    pair = base64.b64encode(f"{server.access_key}:{server.secret_key}".encode()).decode()
+    answered = s3.send(server, "GET", "/_api/v1/openapi.json", {"authorization": f"Basic {pair}"})
+    assert answered.status == 200
 
 
 def test_wrong_method_lists_those_there_are():
