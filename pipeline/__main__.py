@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -176,6 +176,8 @@ def _ingest(
     )
     is_topic = isinstance(relation, settings.KafkaSource)
     file_format = options.format or ("json" if is_topic else "csv")
+    if options.format is None and relation is None:
+        _check_default_format(options.source)
     load = jobs.Load(
         places=files.places(options.source, _read_list, "--from") if relation is None else (),
         relation=relation,
@@ -298,6 +300,20 @@ def _check_engine(options: argparse.Namespace) -> None:
     named = [name for name, value in values.items() if value is not None]
     if named:
         raise errors.BadArgument(f"{named[0]} is for Spark, which --engine arrow does not start")
+
+
+def _check_default_format(named: Sequence[str]) -> None:
+    """Raise BadArgument for a file that by its name is not CSV, the format of a load without one.
+
+    Spark would be installed and started to read it as CSV.
+    """
+    for text in named:
+        name = text.rpartition("/")[2]
+        by_name = None if "*" in name else reading.format_by_name(name)
+        if by_name not in (None, "csv") and not Path(text).is_dir():
+            raise errors.BadArgument(
+                f"{text} looks like {by_name}: add --format {by_name}, or --format csv if it is CSV"
+            )
 
 
 def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:

@@ -408,6 +408,15 @@ def packed_as(name: str) -> str | None:
     return next((how for ending, how in PACKED.items() if name.endswith(ending)), None)
 
 
+def format_by_name(name: str) -> settings.Format | None:
+    """Return the format that a file's ending stands for; None if for none, or for several."""
+    bare = name.lower()
+    for ending in PACKED:
+        bare = bare.removesuffix(ending)
+    formats = [each for each, endings in _OWN_ENDINGS.items() if bare.endswith(endings)]
+    return formats[0] if len(formats) == 1 else None
+
+
 def is_stray(name: str, file_format: settings.Format) -> bool:
     """Return whether a file's name says that it has another format than the load's."""
     bare = name.lower()

@@ -64,6 +64,16 @@ def test_wrong_flags_end_with_2_and_name_themselves(
     ("arguments", "said"),
     [
         (
+            ("ingest", "--from", "s3://raw/in/a.JSONL.gz", "--to", "lake.ns.t"),
+            "pipeline: ingest failed: s3://raw/in/a.JSONL.gz looks like json: add --format json, "
+            "or --format csv if it is CSV",
+        ),
+        (
+            ("ingest", "--from", "s3://raw/a.csv", "--from", "./b.parquet", "--to", "lake.ns.t"),
+            "pipeline: ingest failed: ./b.parquet looks like parquet: add --format parquet, "
+            "or --format csv if it is CSV",
+        ),
+        (
             ("ingest", "--from", "raw/in", "--to", "lake.a.b"),
             "pipeline: ingest failed: 'raw/in' is not a source: write s3://bucket/prefix, or "
             "./raw/in for a file or folder of this machine",

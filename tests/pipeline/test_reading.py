@@ -162,3 +162,23 @@ def test_a_schema_that_is_none_is_refused_with_its_line(text: str, said: str) ->
 )  # fmt: skip
 def test_a_file_with_the_name_of_another_format_is_stray(name: str, stray: bool) -> None:
     assert reading.is_stray(name, "csv") is stray
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.csv", "csv"),
+        ("a.tsv.gz", "csv"),
+        ("A.JSON", "json"),
+        ("a.jsonl.zst", "json"),
+        ("a.parquet", "parquet"),
+        ("a.avro.bz2", "avro"),
+        ("a.orc", "orc"),
+        ("a.log", None),
+        ("json", None),
+        ("in", None),
+        ("", None),
+    ],
+)
+def test_a_files_ending_stands_for_one_format(name: str, expected: str | None) -> None:
+    assert reading.format_by_name(name) == expected
