@@ -24,8 +24,9 @@ from pipeline import gateway, jars, java, resources, settings, workfolders
 
 FOLDER = Path(sys.prefix) / "share" / "boathouse"
 NAME = "spark-classes-{digest}.jsa"
-STOP_TIMEOUT_SECONDS = 300
-"""Java writes the archive while it ends: half a minute on two busy cores."""
+STOP_TIMEOUT_SECONDS = 1800
+"""Java writes the archive while it ends: half a minute on two busy cores, over five where twenty
+programs want them."""
 
 # A JVM that cannot archive a class, as it cannot those of signed jars, says so for each.
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -102,10 +103,16 @@ def ensure(
         started = time.monotonic()
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
-        _run_small_job(runtime, folder, environment, partial)
+        in_time = _run_small_job(runtime, folder, environment, partial)
         for old in path.parent.glob(NAME.format(digest="*")):
             old.unlink()
-        if partial.exists():
+        if not in_time:
+            partial.unlink(missing_ok=True)
+            say(
+                f"Java had not written the archive of classes after {STOP_TIMEOUT_SECONDS} s; "
+                "Spark starts without one until this is run again"
+            )
+        elif partial.exists():
             partial.replace(path)
             seconds = time.monotonic() - started
             say(f"prepared {path.stat().st_size // 1_000_000} MB in {seconds:.0f} s")
@@ -115,7 +122,8 @@ def ensure(
 
 def _run_small_job(
     runtime: java.Java, jars_folder: Path, environment: Mapping[str, str], archive: Path
-) -> None:
+) -> bool:
+    """Run a job whose JVM writes the archive as it ends; return whether it ended by itself."""
     environment = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
     with workfolders.opened() as folder, _empty_server() as url:
         endpoint = settings.ServerEndpoint(
@@ -150,6 +158,8 @@ def _run_small_job(
                 spark_gateway.shutdown()
             SparkContext._gateway = None  # noqa: SLF001
             SparkContext._jvm = None  # noqa: SLF001
+            stopping = time.monotonic()
+    return time.monotonic() - stopping < STOP_TIMEOUT_SECONDS
 
 
 def _run(session: Any, folder: Path) -> None:

@@ -11,6 +11,19 @@ import pytest
 
 from pipeline import archive, gateway, jars, java
 
+# In a process of its own: this one may have a session of Spark.
+ENDED_EARLY = """
+import os, sys
+from pipeline import archive, jars, java
+
+sys.prefix = sys.argv[1]
+archive.STOP_TIMEOUT_SECONDS = 0.001
+archive._run = lambda *_: None  # its statements take a while
+runtime = java.find(os.environ)
+folder = jars.ensure(runtime, os.environ, say=print, may_fetch=False)
+archive.ensure(runtime, folder, os.environ, say=print)
+"""
+
 
 @pytest.fixture
 def runtime() -> java.Java:
@@ -88,7 +101,7 @@ def test_another_java_and_other_jars_have_an_archive_of_their_own(
 def test_a_java_that_writes_no_archive_is_no_error_and_old_archives_go(
     runtime: java.Java, folder: Path, prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_run_small_job", lambda *_: None)
+    monkeypatch.setattr(archive, "_run_small_job", lambda *_: True)
     old = archive.location(runtime, folder).with_name(archive.NAME.format(digest="old"))
     old.parent.mkdir(parents=True)
     old.touch()
@@ -97,6 +110,23 @@ def test_a_java_that_writes_no_archive_is_no_error_and_old_archives_go(
     assert lines[-1] == "this Java writes no archive of classes; Spark starts without one"
     assert not old.exists()
     assert archive.options(runtime, folder) == ()
+
+
+@pytest.mark.spark
+def test_what_java_had_written_of_an_archive_when_its_time_was_over_is_not_used(
+    runtime: java.Java, folder: Path, prefix: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED_EARLY, str(prefix)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "preparing a faster start of Spark, once",
+        "Java had not written the archive of classes after 0.001 s; "
+        "Spark starts without one until this is run again",
+    ]
+    place = archive.location(runtime, folder).parent
+    assert [path.name for path in place.iterdir()] == [".lock"]
 
 
 def test_a_place_that_cannot_be_written_is_named(
