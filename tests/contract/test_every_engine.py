@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +19,11 @@ import pytest
 from pipeline import expiry, maintenance, settings
 from tests.kit import engines as engines_kit
 from tests.kit import line_programs
-from tests.kit import server as server_kit
 from tests.kit.engines import Engines
-from tests.kit.trino import Trino, TrinoError
+from tests.kit.trino import TrinoError
 
 pytestmark = [pytest.mark.clients, pytest.mark.spark, pytest.mark.timeout(900)]
 
-NAMESPACE = "every"
 EVERY_READER = (
     "spark", "pyiceberg", "duckdb", "sql", "trino", "polars", "daft", "iceberg-rust",
 )  # fmt: skip
@@ -37,21 +35,13 @@ NUMBERS = itertools.count()
 Write = Callable[[Engines, str], None]
 
 
-@pytest.fixture(scope="module")
-def every(engines: Engines, server: server_kit.Running, trino: Trino) -> Iterator[Engines]:
-    """The engines, with Trino, Polars, Daft and iceberg-rust."""
-    engines.spark(f"CREATE NAMESPACE IF NOT EXISTS documented.{NAMESPACE}")
-    with line_programs.running(server, "readers", engines_kit.READERS_PROGRAM) as program:
-        yield engines.having(program=program, trino=trino)
-
-
 def new_name() -> str:
-    return f"{NAMESPACE}.t{next(NUMBERS)}"
+    return f"{engines_kit.EVERY_NAMESPACE}.t{next(NUMBERS)}"
 
 
 def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(every: Engines) -> None:
     name = new_name()
-    short = name.partition(".")[2]
+    schema, _, short = name.partition(".")
     every.spark(f"CREATE TABLE documented.{name} (id BIGINT, name STRING)")
     rows: dict[int, str] = {}
 
@@ -74,8 +64,11 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(every: Engines)
         del rows[3]
 
     def by_sql() -> None:
-        every.sql(f"insert into {short} values (7, 'sql'), (8, 'sql')", schema=NAMESPACE)
-        every.sql(f"update {short} set name = 'sql too' where id in (2, 5)", schema=NAMESPACE)
+        every.sql(f"insert into {short} values (7, 'sql'), (8, 'sql')", schema=schema)
+        every.sql(
+            f"update {short} set name = 'sql too' where id in (2, 5)",
+            schema=schema,
+        )
         rows.update({2: "sql too", 5: "sql too", 7: "sql", 8: "sql"})
 
     def by_trino() -> None:
@@ -95,6 +88,16 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(every: Engines)
         )
         rows[6] = "pyiceberg again"
 
+    def by_polars() -> None:
+        every.library("polars", name, {"id": [13, 14], "name": ["polars", "polars"]})
+        every.library("polars", name, {"id": [5], "name": ["polars too"]}, replaced="id = 5")
+        rows.update({5: "polars too", 13: "polars", 14: "polars"})
+
+    def by_daft() -> None:
+        every.library("daft", name, {"id": [15], "name": ["daft"]})
+        every.library("daft", name, {"id": [13], "name": ["daft too"]}, replaced="id = 13")
+        rows.update({13: "daft too", 15: "daft"})
+
     def by_spark_again() -> None:
         every.spark(f"REFRESH TABLE documented.{name}")
         every.spark(f"ALTER TABLE documented.{name} ADD PARTITION FIELD bucket(2, id)")
@@ -109,8 +112,8 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(every: Engines)
         rows.update({2: "trino again", 4: "trino again", 11: "trino again", 12: "trino"})
 
     for write in (
-        by_spark, by_pyiceberg, by_duckdb, by_sql, by_trino, by_pyiceberg_again, by_spark_again,
-        by_trino_again,
+        by_spark, by_pyiceberg, by_duckdb, by_sql, by_trino, by_polars, by_daft,
+        by_pyiceberg_again, by_spark_again, by_trino_again,
     ):  # fmt: skip
         write()
         expected = sorted(rows.items())
@@ -120,7 +123,7 @@ def test_every_writer_in_turn_leaves_rows_that_every_reader_sees(every: Engines)
 
 def test_deletion_vectors_of_each_writer_are_seen_or_refused(every: Engines) -> None:
     name = new_name()
-    short = name.partition(".")[2]
+    schema, _, short = name.partition(".")
     every.spark(
         f"CREATE TABLE documented.{name} TBLPROPERTIES ('format-version'='3', "
         "'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read') "
@@ -133,7 +136,7 @@ def test_deletion_vectors_of_each_writer_are_seen_or_refused(every: Engines) -> 
     deletions: dict[int, Callable[[], Any]] = {
         1: lambda: every.spark(f"DELETE FROM documented.{name} WHERE id = 1"),
         3: lambda: every.duckdb(f"DELETE FROM lake.{name} WHERE id = 3"),
-        5: lambda: every.sql(f"delete from {short} where id = 5", schema=NAMESPACE),
+        5: lambda: every.sql(f"delete from {short} where id = 5", schema=schema),
     }
     readers = READERS_OF_DELETION_VECTORS
     for number, delete in deletions.items():
