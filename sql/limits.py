@@ -151,6 +151,8 @@ HISTORY_HERE_BYTES_MAX: Final = 256 << 10
 FOOTERS_KEPT_MAX: Final = 50_000
 WAYS_KEPT_MAX: Final = 5_000
 BOUNDS_KEPT_MAX: Final = 500
+TABLE_COLUMNS_KEPT_MAX: Final = 500
+"""Tables whose columns are kept as the binder and the engine see them."""
 DISTRUSTED_MAX: Final = 10_000
 BOUNDED_FILES_MAX: Final = 5_000
 BOUNDED_VALUES_MAX: Final = 250_000

@@ -36,6 +36,7 @@ from sql import (
     ipc,
     limits,
     pinned,
+    tablecolumns,
     tabletypes,
     temporary_names,
     threads,
@@ -58,9 +59,9 @@ class _File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Way:
-    """How a file is read. projection: (column, expression). fields: of the file's Arrow schema."""
+    """How a file is read. projection: (column, expression). schema: the file's, encoded."""
 
-    fields: tuple[pa.Field[Any], ...]
+    schema: bytes
     projection: tuple[tuple[str, str], ...]
 
 
@@ -88,6 +89,7 @@ class Relations:
         self._scans = scans
         self._files = files
         self._links = links
+        self._columns = tablecolumns.TableColumns()
         self._footers: OrderedDict[str, bytes] = OrderedDict()
         self._ways: OrderedDict[Any, _Way] = OrderedDict()
         self._bounds: OrderedDict[tuple[str, int], dict[int, tuple[int, int]]] = OrderedDict()
@@ -105,25 +107,19 @@ class Relations:
 
         numbered: with the column `shapes.ROW`. Raises SqlError for a table with such a column.
         """
-        shape_columns = []
-        columns = tabletypes.shape_columns(table.schema, table.loaded.metadata.properties)
-        for field, column in zip(table.fields, columns, strict=True):
-            ends = (bounds or {}).get(field["id"])
-            sql_type = sqltypes.at_microseconds(column.type)
-            if ends is not None and sql_type.is_integer:
-                sql_type = sqltypes.integer(sql_type.precision, *ends, is_claimed=True)
-            shape_columns.append(dataclasses.replace(column, type=sql_type))
+        shape_columns = self._columns.shape_columns(table, bounds or {})
         if numbered:
             check_read(table.fields)
-            if names.find(names.Ident(text=shapes.ROW), [column.name for column in columns]):
+            if names.find(names.Ident(text=shapes.ROW), [each.name for each in shape_columns]):
                 raise errors.unsupported(f"change of a table with a column {shapes.ROW}")
             number = sqltypes.integer(19)
-            shape_columns.append(shapes.ShapeColumn(name=shapes.ROW, type=number, nullable=False))
+            row = shapes.ShapeColumn(name=shapes.ROW, type=number, nullable=False)
+            shape_columns = (*shape_columns, row)
         database, schema, name = temporary_names.path(table.loaded.ident)
         return shapes.TableShape(
             relation=relation,
             path=(names.of_database(database), schema, name),
-            columns=tuple(shape_columns),
+            columns=shape_columns,
             rows=None if self._is_distrusted(table) else pinned.rows_of(table),
         )
 
@@ -278,9 +274,8 @@ class Relations:
         """
         if not tasks:
             return self.empty(table, name, zone=zone, numbered=numbers is not None)
-        width = len(table.fields)
         schema = await threads.for_columns(
-            width, filecolumns.encoded_schema, table, zone, numbered=numbers is not None
+            len(table.fields), self._encoded_schema, table, zone, numbered=numbers is not None
         )
         files = await self._opened(table, tasks)
         await self._learn_footers(files, footers)
@@ -300,7 +295,10 @@ class Relations:
         groups: list[engine.Group] = []
         equality_reads = 0
         for key, members in grouped.items():
-            group = await asyncio.to_thread(self._group, table, ways_by_key[key], members, numbers)
+            way = ways_by_key[key]
+            group = self._present_group(way, members) if numbers is None else None
+            if group is None:
+                group = await asyncio.to_thread(self._group, table, way, members, numbers)
             equality_reads += sum(len(each.files) for each in group.equality_deletes)
             _check_equality_reads(equality_reads)
             groups.append(group)
@@ -353,8 +351,13 @@ class Relations:
     ) -> engine.Relation:
         """Return the relation of a table without its rows, for planning alone."""
         return engine.Relation(
-            name=name, schema=filecolumns.encoded_schema(table, zone, numbered=numbered)
+            name=name, schema=self._encoded_schema(table, zone, numbered=numbered)
         )
+
+    def _encoded_schema(self, table: pinned.PinnedTable, zone: str, *, numbered: bool) -> bytes:
+        if numbered:
+            return filecolumns.encoded_schema(table, zone, numbered=True)
+        return self._columns.encoded_schema(table, zone)
 
     # Files
 
@@ -518,9 +521,24 @@ class Relations:
             expression == engine.quoted(name) for name, expression in projection
         )
         return _Way(
-            fields=tuple(filecolumns.unique(fields)),
+            schema=ipc.encode_schema(pa.schema(list(filecolumns.unique(fields)))),
             projection=() if as_it_is else tuple(projection),
         )
+
+    def _present_group(self, way: _Way, members: Sequence[_File]) -> engine.Group | None:
+        """Return the group of a few files without deletes if their folder is there already.
+
+        It spares most queries a thread for each table. None: it may have to be made.
+        """
+        if len(members) > limits.FILES_AT_ONCE or any(file.task.deletes for file in members):
+            return None
+        linked = [
+            (engine.file_name(index), file.info) for index, file in enumerate(_ordered(members))
+        ]
+        directory = self._links.present(_directory_name(linked))
+        if directory is None:
+            return None
+        return engine.Group(directory=str(directory), schema=way.schema, projection=way.projection)
 
     def _group(
         self,
@@ -529,10 +547,7 @@ class Relations:
         members: Sequence[_File],
         numbers: Mapping[str, int] | None,
     ) -> engine.Group:
-        # One thread reads the files of a small table in this order, the oldest rows first.
-        ordered = sorted(
-            members, key=lambda file: (file.task.sequence_number, file.task.data_file.file_path)
-        )
+        ordered = _ordered(members)
         needed = deletes.Needed()
         for file in ordered:
             needed.add(file.task.deletes)
@@ -562,7 +577,7 @@ class Relations:
             }
         return engine.Group(
             directory=str(directory),
-            schema=ipc.encode_schema(pa.schema(list(way.fields))),
+            schema=way.schema,
             projection=way.projection,
             data_files=data_files,
             position_deletes=position_deletes,
@@ -634,6 +649,13 @@ class Relations:
 
     def _local(self, table: pinned.PinnedTable, uri: str) -> str:
         return str(self._links.path_of(self._info(table, uri)))
+
+
+def _ordered(files: Sequence[_File]) -> list[_File]:
+    """Return files, the oldest rows first: one thread reads those of a small table so."""
+    return sorted(
+        files, key=lambda file: (file.task.sequence_number, file.task.data_file.file_path)
+    )
 
 
 def check_read(fields: Iterable[Mapping[str, Any]]) -> None:

@@ -98,6 +98,19 @@ class Links:
                 raise
             return self._spare_cache().directory(name, listed)
 
+    def present(self, name: str) -> Path | None:
+        """Return the folder of that name if it is here; None if not, or if that is not known yet.
+
+        It never blocks: while another thread links or joins, the answer is None.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            path = self._directories.path(_plain(name))
+            return path if self._directories.use_present(path, self._now_ms()) else None
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """Remove the spare cache, if there is one."""
         with self._lock:
@@ -214,10 +227,19 @@ class _Shelf:
         return self._folder / name
 
     def use(self, path: Path, now_ms: int) -> bool:
+        """Return whether path is present, and record that it is used now.
+
+        If it is not, its folder is there for it.
+        """
+        if self.use_present(path, now_ms):
+            return True
+        self._disk.make_folder(self._folder)
+        return False
+
+    def use_present(self, path: Path, now_ms: int) -> bool:
         """Return whether path is present, and record that it is used now."""
         entry = self._entries.pop(path, None)
         if entry is None:
-            self._disk.make_folder(self._folder)
             return False
         self._entries[path] = (entry[0], now_ms)
         return True

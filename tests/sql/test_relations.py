@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import manifests
-from sql import errors, filecolumns, limits, pinned
+from sql import errors, filecolumns, limits, pinned, relations
 from tests.kit import collisions, folders, lakes, local_sql
 from tests.kit.tablefiles import BASE, COLUMNS, IDS, Maker, field, make, position_file, vector
 
@@ -1642,5 +1642,79 @@ def test_instants_of_nanoseconds_are_read_in_microseconds_or_refused(tmp_path: P
         assert {text: await answer(local, text) for text in expected} == expected
         types = [row[1] for row in await local.rows("describe table t")]
         assert types[3] == "TIMESTAMP_LTZ(9)"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_table_that_was_read_before_is_read_without_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int)")
+        await local.run("insert into t values (1)")
+        await local.run("insert into t values (2)")
+        text = "select a from t order by a"
+        assert await local.rows(text) == [(1,), (2,)]
+        with monkeypatch.context() as patch:
+            patch.setattr(relations.Relations, "_group", unexpected)
+            assert await local.rows(text) == [(1,), (2,)]
+        await local.run("insert into t values (3)")
+        assert await local.rows(text) == [(1,), (2,), (3,)]
+        await local.run("delete from t where a = 2")
+        assert await local.rows(text) == [(1,), (3,)]
+
+    def unexpected(*_: Any) -> None:
+        raise AssertionError("a folder is made in a thread that is there")
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_columns_follow_renames_new_types_claims_and_zones_between_equal_texts(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a number(9), z timestamp_ltz)")
+        await local.run("insert into t values (2, '2024-01-01 00:00:00 +0000')")
+        text = "select * from t"
+        named = [
+            [
+                (each.name, each.precision)
+                for each in (await local.run(text, describe_only=True)).columns
+            ]
+        ]
+        await local.run("alter table t rename column a to b")
+        named.append(
+            [
+                (each.name, each.precision)
+                for each in (await local.run(text, describe_only=True)).columns
+            ]
+        )
+        await local.run("alter table t alter column b set data type number(12)")
+        named.append(
+            [
+                (each.name, each.precision)
+                for each in (await local.run(text, describe_only=True)).columns
+            ]
+        )
+        assert [[each[0] for each in names] for names in named] == [
+            ["A", "Z"],
+            ["B", "Z"],
+            ["B", "Z"],
+        ]
+        assert [names[0][1] for names in named] == [9, 9, 12]
+        by_zone = "select hour(z) from t"
+        hours = []
+        for zone in ("UTC", "Asia/Tokyo", "UTC"):
+            await local.run(f"alter session set timezone = '{zone}'")
+            hours.append(await local.one(by_zone))
+        assert hours == [0, 9, 0]
+        await local.run("insert into t values (999999999999, null)")
+        assert await local.one("select sum(b) * 1000000 from t") == 1_000_000_000_001_000_000
+        await local.run("create or replace table t (z int, b varchar)")
+        assert [each.name for each in (await local.run(text, describe_only=True)).columns] == [
+            "Z",
+            "B",
+        ]
+        assert await local.rows(text) == []
 
     local_sql.run_local(tmp_path, work)

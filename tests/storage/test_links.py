@@ -171,6 +171,32 @@ def test_directories_and_links_are_bounded_too(
     assert len(list((cache / "linked").iterdir())) == 2
 
 
+def test_a_folder_that_is_present_is_in_use_and_an_absent_one_is_not_made(
+    storage: Storage, tmp_path: Path, clock: folders.Clock
+) -> None:
+    links = bounded(storage, tmp_path, clock)
+    info = put(storage, "a", b"a" * 10)
+    assert links.present("first") is None
+    first = links.directory("first", [("f", info)])
+    second = links.directory("second", [("f", info)])
+    clock.move(1001)
+    assert links.present("first") == first
+    third = links.directory("third", [("f", info)])
+    assert [path.exists() for path in (first, second, third)] == [True, False, True]
+    assert links.present("second") is None
+    assert not second.exists()
+    with pytest.raises(ValueError, match="plain"):
+        links.present("..")
+
+
+def test_a_folder_counts_as_absent_while_another_thread_makes_paths(storage: Storage) -> None:
+    info = put(storage, "a", b"a")
+    folder = storage.links.directory("d", [("f", info)])
+    with storage.links._lock:
+        assert storage.links.present("d") is None
+    assert storage.links.present("d") == folder
+
+
 def test_a_restart_begins_with_an_empty_cache(tmp_path: Path, clock: folders.Clock) -> None:
     storage = folders.open_folder(tmp_path / "data", clock=clock)
     asyncio.run(folders.make_bucket(storage))
