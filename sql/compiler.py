@@ -6,6 +6,9 @@ goes to a child process (`sql.compiling_child`). The child's memory and the seco
 bounded, and the server kills a child that exceeds a bound. A thread could not be killed, and would
 keep the interpreter from the event loop.
 
+A query's results are kept for later ones of the same text (`sql.readings`); such a query is parsed
+only when a step needs its tree.
+
 A child starts when it is first needed. The few children are shared between principals by the same
 rule as those of `sql.engine`. With `children=0` threads take large statements, without these
 bounds.
@@ -23,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server import children
-from sql import bindings, compiling_child, engine, errors, inputs, limits, threads
+from sql import bindings, compiling_child, engine, errors, inputs, limits, readings, threads
 from sql.dialect import compilation, operations, parse, resolve, shapes, sqltypes
 
 
@@ -41,6 +44,7 @@ class Compiler:
         self._turns = engine.Turns(max(1, children))
         self._seconds_max = seconds_max
         self._growth_bytes = growth_bytes
+        self.readings = readings.Readings()
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
 
@@ -146,6 +150,9 @@ class Compilation:
         self._environment: shapes.Environment | None = None
         self._expanded: dict[int, str] = {}
         self._child: _Child | None = None
+        self._is_kept = False
+        self._looks = readings.Looks()
+        self._steps_of_tree = 0
 
     @property
     def operation(self) -> operations.Operation:
@@ -155,9 +162,16 @@ class Compilation:
 
     async def parse(self) -> None:
         """Parse the text; raises SqlError."""
-        if is_small(self._text):
+        self._operation = self._compiler.readings.operation(self._text)
+        if self._operation is not None:
+            self._is_kept = True
+        elif is_small(self._text):
             self._statement = compilation.ParsedStatement(self._text)
             self._operation = self._statement.operation
+            if isinstance(self._operation, operations.Query):
+                self._is_kept = True
+                portable = self._statement.portable_operation
+                self._compiler.readings.keep_operation(self._text, portable)
         elif not self._compiler.has_children:
             _check_length(self._text)
             self._statement = await asyncio.to_thread(compilation.ParsedStatement, self._text)
@@ -170,8 +184,11 @@ class Compilation:
         """Return the tables that the statement uses, which binding needs; raises SqlError."""
         self._environment = environment
         self._expanded = {}
-        if self._child is None and self._statement is not None:
-            return self._statement.needs(environment)
+        self._looks = readings.Looks()
+        self._steps_of_tree = 0
+        if self._is_here:
+            result: compilation.Needs = self._read_here("needs", environment)
+            return result
         needs: compilation.Needs = await self._ask("needs", await _packed(environment))
         return needs
 
@@ -189,13 +206,11 @@ class Compilation:
                 f"its views have more than {limits.TEXT_LENGTH_MAX:,} characters"
             )
         needs: compilation.Needs
-        if self._child is None and self._statement is not None:
-            if length <= limits.TEXT_HERE_LENGTH_MAX and is_small(text):
-                needs = self._statement.expand(environment, use, text)
-            elif not self._compiler.has_children:
-                needs = await asyncio.to_thread(self._statement.expand, environment, use, text)
-            else:
-                needs = await self._ask("expand", await _packed(environment), use, text)
+        if self._is_here and length <= limits.TEXT_HERE_LENGTH_MAX and is_small(text):
+            needs = self._read_here("expand", environment, use, text)
+        elif self._is_here and not self._compiler.has_children:
+            needs = await asyncio.to_thread(self._parsed().expand, environment, use, text)
+            self._steps_of_tree += 1
         else:
             needs = await self._ask("expand", await _packed(environment), use, text)
         self._expanded[use] = text
@@ -203,8 +218,10 @@ class Compilation:
 
     async def bind_count(self, environment: shapes.Environment) -> int:
         """Return the number of values that the placeholders take; raises SqlError."""
-        if self._child is None and self._statement is not None:
-            return self._statement.bind_count(environment)
+        if self._is_here:
+            count_here = self._parsed().bind_count(environment)
+            self._steps_of_tree = 0  # it has forgotten the views
+            return count_here
         count: int = await self._ask("bind_count", await _packed(environment))
         return count
 
@@ -248,19 +265,60 @@ class Compilation:
         self, step: str, environment: shapes.Environment, *arguments: Any
     ) -> resolve.BoundQuery:
         bound_query: resolve.BoundQuery
-        statement = self._statement
-        if statement is not None and _is_small(environment):
+        if self._is_here and _is_small(environment):
             with contextlib.suppress(shapes.ManyColumns):
-                bound_query = getattr(statement, step)(environment, *arguments)
+                bound_query = self._read_here(step, environment, *arguments)
                 return bound_query
         everything = dataclasses.replace(environment, columns_max=limits.COLUMNS_MAX)
-        if statement is not None and not self._compiler.has_children:
-            bound_query = await asyncio.to_thread(getattr(statement, step), everything, *arguments)
+        if self._is_here and not self._compiler.has_children:
+            bind = getattr(self._parsed(), step)
+            bound_query = await asyncio.to_thread(bind, everything, *arguments)
             return bound_query
         packed: bytes = await self._ask(step, await _packed(everything), *arguments)
         if len(packed) > limits.ANSWER_HERE_BYTES_MAX:
             return await asyncio.to_thread(compiling_child.unpack_bound, packed)
         return compiling_child.unpack_bound(packed)
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether this process reads the statement, and no child."""
+        return self._child is None and (self._is_kept or self._statement is not None)
+
+    def _read_here(self, step: str, environment: shapes.Environment, *arguments: Any) -> Any:
+        """Return what a step gives: of a query, what it gave before where that is the same."""
+
+        def read(environment: shapes.Environment) -> Any:
+            statement = self._parsed() if step != "needs" else self._tree()
+            result = getattr(statement, step)(environment, *arguments)
+            self._steps_of_tree += step in ("needs", "expand")
+            return result
+
+        if not self._is_kept or step not in readings.STEPS:
+            return read(environment)
+        views = tuple(self._expanded.items())
+        named = readings.ReadingStep(name=step, text=self._text, views=views, arguments=arguments)
+        return self._compiler.readings.result(named, environment, self._looks, read)
+
+    def _tree(self) -> compilation.ParsedStatement:
+        if self._statement is None:
+            self._statement = compilation.ParsedStatement(self._text)
+        return self._statement
+
+    def _parsed(self) -> compilation.ParsedStatement:
+        """Return the statement with its tree, which has been through the steps before this one.
+
+        Those whose results were kept are taken now.
+        """
+        statement = self._tree()
+        if self._environment is None:
+            return statement
+        if self._steps_of_tree == 0:
+            statement.needs(self._environment)
+            self._steps_of_tree = 1
+        for use, text in list(self._expanded.items())[self._steps_of_tree - 1 :]:  # as numbered
+            statement.expand(self._environment, use, text)
+            self._steps_of_tree += 1
+        return statement
 
     async def _ask(self, step: str, *arguments: Any) -> Any:
         if self._child is None:
@@ -281,6 +339,7 @@ class Compilation:
             await self.close()
             raise
         self._statement = None
+        self._is_kept = False
 
 
 def is_small(text: str) -> bool:

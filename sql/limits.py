@@ -105,6 +105,10 @@ TOKENS_HERE_MAX: Final = 400
 COLUMNS_HERE_MAX: Final = 400
 BINDS_HERE_MAX: Final = 400
 """A statement beyond one of these four is read in a child; others take some 20 ms at most."""
+READINGS_KEPT_BYTES_MAX: Final = 16 << 20
+"""About how many bytes the kept results of reading statements take."""
+READINGS_OF_STEP_MAX: Final = 8
+"""Kept results of one text, for tables and sessions that differ; the newest ones."""
 READERS_MAX: Final = 2
 READING_SECONDS_MAX: Final = 30.0
 """Of each step in a child. The statement's own time limit covers reading as well."""

@@ -379,7 +379,7 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
         if not isinstance(literal, datetime.datetime):
             raise errors.unsupported("AT (TIMESTAMP => ...) that is no constant")
         if literal.tzinfo is None:
-            literal = literal.replace(tzinfo=environment.context.now.tzinfo)
+            literal = literal.replace(tzinfo=environment.context.zone)
         return shapes.Moment(parameter=parameter, value=literal, before=before)
     if parameter == "offset":
         if not isinstance(value.literal, int | decimal.Decimal):

@@ -753,7 +753,7 @@ class SelectBinder:
 
         A name of an outer query does not filter rows here.
         """
-        zone = self._binder.environment.context.now.tzinfo
+        zone = self._binder.environment.context.zone
         for use, implied in predicates.implied_by(
             condition, null_rejecting=null_rejecting, zone=zone
         ):

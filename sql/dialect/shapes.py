@@ -133,6 +133,11 @@ class Context:
     weeks: Weeks = field(default_factory=Weeks)
     century_start: int = 1970
 
+    @property
+    def zone(self) -> datetime.tzinfo | None:
+        """The session's time zone."""
+        return self.now.tzinfo
+
     def query_id_at(self, position: int) -> str | None:
         """Return a query's id by its place in the session: 1 is the oldest, -1 the newest."""
         index = len(self.query_ids) + position if position < 0 else position - 1
