@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 
-from sql import encode, outcomes, rowtypes, variants, zoned_kernels
+from sql import encode, intervals, outcomes, rowtypes, variants, zoned_kernels
 from sql.dialect import sqltypes
 
 pc: Any = pyarrow.compute
@@ -39,6 +39,8 @@ def sql_type(column: outcomes.Column) -> sqltypes.SqlType:
             return sqltypes.SqlType(name=column.type, scale=digits)
         case "timestamp_tz":
             return sqltypes.TIMESTAMP_TZ
+        case "interval_year_month" | "interval_day_time":
+            return sqltypes.interval(column.type, column.scale or 0, column.precision or 0)
     return sqltypes.SqlType(name=column.type)
 
 
@@ -71,6 +73,8 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
     "time": pa.time64("us"),
     "binary": pa.binary(),
     "timestamp_tz": zoned_kernels.PACKED,
+    "interval_year_month": pa.int64(),
+    "interval_day_time": intervals.NANOS,
     "variant": pa.string(),
     "object": pa.string(),
     "array": pa.string(),
@@ -164,6 +168,8 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
     "text": str,
     "boolean": lambda cell: cell == "1",
     "date": int,
+    "interval_year_month": int,
+    "interval_day_time": int,
     "binary": bytes.fromhex,
     **dict.fromkeys(sqltypes.SEMISTRUCTURED, variants.parse_json),
 }

@@ -33,6 +33,9 @@ pc: Any = pyarrow.compute
 INT64_DIGITS = 18
 """A NUMBER of so many digits always fits int64."""
 
+INTERVAL_DIGITS, SHORT_INTERVAL_DIGITS = 9, 5
+"""Digits of the leading field of an interval of days and times: the most, and those of 64 bits."""
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 EPOCH_DATE = datetime.date(1970, 1, 1)
 DIGITS_OF_ANY_NUMBER = Context(prec=100)
@@ -105,6 +108,13 @@ def wire_array(column: outcomes.Column, parts: Sequence[Arrow]) -> Arrow:
             return _split_instant(_rescaled(ticks, digits, scale), scale, ())
         case "timestamp_tz":
             return _zoned(array)
+        case "interval_year_month":
+            return _cast(array, pa.int64())
+        case "interval_day_time":
+            wide = _cast(array, pa.decimal128(rowtypes.NUMBER_PRECISION, 0))
+            # Drivers read 16 bytes where the leading field may have more than five digits.
+            is_short = (column.precision or INTERVAL_DIGITS) <= SHORT_INTERVAL_DIGITS
+            return _cast(wide, pa.int64()) if is_short else wide
         case _:
             assert_never(column.type)
 
@@ -312,6 +322,8 @@ def _cells_of(column: outcomes.Column, parts: Sequence[Arrow]) -> list[str | Non
             ]
         case "timestamp_tz":
             return [None if value is None else _zoned_cell(value, scale) for value in values]
+        case "interval_year_month" | "interval_day_time":
+            return [None if value is None else str(int(value)) for value in values]
         case "binary":
             return [None if value is None else value.hex().upper() for value in values]
         case _:
@@ -344,6 +356,8 @@ def cell_of_value(column: outcomes.Column, value: Any) -> str | None:
             offset = value.utcoffset() or datetime.timedelta()
             minutes = offset // datetime.timedelta(minutes=1)
             return f"{seconds_cell(_nanos(value), scale)} {minutes + MINUTES_PER_DAY}"
+        case "interval_year_month" | "interval_day_time":
+            return str(int(value))
         case "binary":
             return bytes(value).hex().upper()
         case _:

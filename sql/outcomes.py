@@ -31,6 +31,8 @@ LogicalType = Literal[
     "variant",
     "object",
     "array",
+    "interval_year_month",
+    "interval_day_time",
 ]
 
 TEXT_LENGTH_MAX = 16_777_216
@@ -72,8 +74,9 @@ class Column:
     """One result column.
 
     name: as the client shall see it. fixed needs precision and scale; time and timestamps take
-    scale (digits of the second, 0 to 9; None means 9); text and binary take length (characters,
-    bytes) and text byte_length; None means the largest.
+    scale (digits of the second, 0 to 9; None means 9); intervals take precision (digits of the
+    leading field) and scale (the place of the span, `sql.intervals`); text and binary take length
+    (characters, bytes) and text byte_length; None means the largest.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Outcome:
     timestamp_ntz and _ltz: timestamp of any unit (a zone on it means the instant is UTC);
     timestamp_tz: timestamp (offset 0), struct{instant: timestamp, offset_minutes: int32}, or the
     decimal of `sql.zoned_kernels`;
+    interval_year_month: integers, months; interval_day_time: integers or decimals, nanoseconds;
     binary: binary, large_binary, binary_view, fixed_size_binary; variant, object, array: JSON text.
     Dictionary-encoded columns and Arrow nulls are welcome everywhere. Empty batches are welcome.
 

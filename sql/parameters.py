@@ -282,6 +282,7 @@ PARAMETERS: Mapping[str, SessionParameter] = {
         _fixed("CSV_TIMESTAMP_FORMAT", "text", "", "TIMESTAMP in unloaded CSV files."),
         _fixed("DEFAULT_NULL_ORDERING", "text", "LAST", "Where ORDER BY has NULLs."),
         _fixed("STATEMENT_QUEUED_TIMEOUT_IN_SECONDS", "number", 0, "Longest wait; 0 is any."),
+        _fixed("FEATURE_INTERVAL_TYPES", "text", "ENABLED", "Whether there are INTERVAL types."),
         _fixed("STRICT_JSON_OUTPUT", "flag", False, "Whether JSON output follows its standard."),
         _fixed(
             "TIMESTAMP_DAY_IS_ALWAYS_24H", "flag", False, "Whether a day of DATEADD is 24 hours."

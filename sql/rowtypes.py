@@ -73,6 +73,8 @@ def _entry(column: outcomes.Column) -> dict[str, Any]:
             entry["length"] = entry["byteLength"] = binary_length(column)
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
             entry["precision"], entry["scale"] = 0, scale_of(column)
+        case "interval_year_month" | "interval_day_time":
+            entry["precision"], entry["scale"] = column.precision, column.scale
         case _:
             pass
     return entry
@@ -97,6 +99,8 @@ def field_metadata(column: outcomes.Column) -> dict[str, str]:
         case "timestamp_tz":
             # Three fields, nanoseconds: the only form that every driver reads.
             metadata["scale"], metadata["byteLength"] = str(FRACTION_DIGITS), "16"
+        case "interval_year_month" | "interval_day_time":
+            metadata["precision"], metadata["scale"] = str(column.precision), str(column.scale)
         case _:
             pass
     return metadata

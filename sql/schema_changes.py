@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from catalog import datatypes
 from catalog.metadata import model, specs
-from sql import column_defaults, errors, keys, tabletypes
+from sql import column_defaults, errors, intervals, keys, tabletypes
 from sql.dialect import names, operations, sqltypes
 
 Json: TypeAlias = dict[str, Any]
@@ -311,6 +311,8 @@ def _change_type(draft: _Draft, field: Json, ident: names.Ident, wanted: sqltype
     if own.name in ("text", "binary") and wanted.length is not None:
         fits = fits and own.length is not None and wanted.length >= own.length
         fits = fits or own == wanted
+    if own.name in intervals.NAMES:
+        fits = False
     if own.name in sqltypes.CLOCKS:
         fits = fits and wanted.scale >= own.scale
     if not fits:

@@ -251,6 +251,8 @@ def data_type(column: descriptions.ColumnDescription) -> str:
             type_fields |= {"length": length, "byteLength": length, "fixed": True}
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
             type_fields |= {"precision": 0, "scale": sql_type.scale}
+        case "interval_year_month" | "interval_day_time":
+            type_fields |= {"precision": sql_type.precision, "scale": sql_type.scale}
     return json.dumps({**type_fields, "nullable": column.nullable}, separators=(",", ":"))
 
 

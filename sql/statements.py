@@ -47,6 +47,7 @@ from sql import (
     granting,
     inputs,
     inserts,
+    intervals,
     limits,
     multi_inserts,
     numbering,
@@ -701,6 +702,8 @@ class Statements:
         query, query_tables = await self._planning.bound(execution)
         if any(sql_type.name == "timestamp_tz" for sql_type in query.types):
             raise errors.unsupported("a session variable of type TIMESTAMP_TZ")
+        if any(sql_type.name in intervals.NAMES for sql_type in query.types):
+            raise errors.unsupported("a session variable of an INTERVAL type")
         table, _ = await engine.collect(await self._start(execution, query, query_tables))
         row = [column[0].as_py() for column in table.columns]
         variables = execution.session.variables

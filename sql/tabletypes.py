@@ -61,6 +61,9 @@ EPOCH_DATE = datetime.date(1970, 1, 1)
 def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType:
     """Return the Snowflake type of an Iceberg type; raises SqlError for one that has none."""
     name = datatypes.name_of(iceberg_type)
+    interval = _declared_interval(declared, name)
+    if interval is not None:
+        return interval
     match name:
         case "boolean":
             return sqltypes.BOOLEAN
@@ -131,6 +134,14 @@ def _zoned_type(declared: str | None) -> sqltypes.SqlType:
     if declared == ZONED_CUT:
         return sqltypes.declared_digits(sqltypes.TIMESTAMP_TZ, sqltypes.MICROSECOND_DIGITS)
     return sqltypes.TIMESTAMP_TZ
+
+
+def _declared_interval(declared: str | None, stored: str) -> sqltypes.SqlType | None:
+    """Return the INTERVAL type that a column was declared with. stored: its Iceberg type's name."""
+    interval = sqltypes.interval_of(declared or "")
+    if interval is None or datatypes.name_of(iceberg_type(interval)) != stored:
+        return None
+    return interval
 
 
 def _declared_length(word: str, declared: str | None) -> int | None:
@@ -233,6 +244,10 @@ def iceberg_type(column_type: sqltypes.SqlType) -> str:
             return "timestamp"
         case "timestamp_ltz" | "timestamp_tz":
             return "timestamptz"
+        case "interval_year_month":
+            return "long"
+        case "interval_day_time":
+            return "decimal(38,0)"
     raise errors.unsupported(f"a column of type {sqltypes.shown(column_type)}")
 
 

@@ -19,6 +19,7 @@ from sql import (
     engine,
     errors,
     fileformats,
+    intervals,
     limits,
     outcomes,
     planning,
@@ -163,6 +164,8 @@ def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> li
             column = f"TO_JSON({column})"
         elif sql_type.name == "timestamp_tz":
             column = f"TO_TIMESTAMP_NTZ({column})"
+        elif sql_type.name in intervals.NAMES:
+            column = f"TO_VARCHAR({column})"
         items.append(column)
     return items
 

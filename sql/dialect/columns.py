@@ -61,6 +61,8 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
         semistructured = SEMISTRUCTURED.get(getattr(node.this, "name", ""))
         if semistructured is not None:
             return semistructured
+    if isinstance(node, exp.DataType) and isinstance(node.this, exp.Interval):
+        return _interval_type(node)
     if not isinstance(node, exp.DataType) or node.args.get("nested"):
         raise errors.unsupported(f"data type {_sql(node)}")
     type_name = node.this.name if hasattr(node.this, "name") else str(node.this)
@@ -93,6 +95,15 @@ def data_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
     if name in ("timestamp_ntz", "timestamp_ltz", "timestamp_tz"):
         return sqltypes.SqlType(name=name, scale=scale)  # type: ignore[arg-type]  # one of the three
     raise errors.unsupported(f"data type {_sql(node)}")
+
+
+def _interval_type(node: exp.DataType) -> sqltypes.SqlType:
+    unit = node.this.args.get("unit")
+    spelled = f"INTERVAL {'' if unit is None else unit.name}"
+    named = sqltypes.interval_of(spelled)
+    if named is None:
+        raise errors.unsupported(f"data type {spelled}")
+    return named
 
 
 def cast_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlType:

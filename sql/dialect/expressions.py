@@ -225,6 +225,11 @@ def _interval(node: exp.Interval, scope: NameResolver) -> Expr:
     value = node.this
     if not isinstance(value, exp.Literal):
         raise errors.unsupported("INTERVAL that is no constant")
+    if isinstance(unit, exp.IntervalSpan):
+        target = sqltypes.interval_of(f"INTERVAL {unit.this.name} TO {unit.expression.name}")
+        if target is None:
+            raise errors.unsupported(f"INTERVAL of {unit.this.name} TO {unit.expression.name}")
+        return rewrites.cast(exprs.text(value.name), target)
     text = f"{value.name} {unit.name if unit is not None else ''}".strip()
     parts = INTERVAL_PART.findall(text)
     if not parts or INTERVAL_PART.sub("", text).replace(",", "").strip():

@@ -47,6 +47,8 @@ class Opaque(Exception):
         self.head = head
 
 
+INTERVAL_FIELDS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+
 FUNCTION_PARSERS_KEPT = ("CAST", "TRY_CAST", "EXTRACT", "POSITION")
 
 
@@ -103,6 +105,32 @@ class Boathouse(snowflake.Snowflake):
                 cast = self.expression(exp.Cast(this=self._parse_primary(), to=target))
                 return self._parse_column_ops(cast)
             return super()._parse_type(parse_interval, fallback_to_identifier)
+
+        def _parse_types(self, *places: Any, **options: Any) -> exp.Expr | None:
+            return self._parse_interval_type() or super()._parse_types(*places, **options)
+
+        def _parse_interval_type(self) -> exp.Expr | None:
+            # Stock sqlglot reads no numbers of digits: INTERVAL DAY(5) TO SECOND(9).
+            is_type = self._next is not None and self._next.text.upper() in INTERVAL_FIELDS
+            if not is_type or not self._match(TokenType.INTERVAL):
+                return None
+            spelled = self._parse_interval_field()
+            if self._match_text_seq("TO"):
+                spelled += f" TO {self._parse_interval_field()}"
+            unit = exp.Var(this=spelled)
+            return self.expression(exp.DataType(this=exp.Interval(unit=unit)))
+
+        def _parse_interval_field(self) -> str:
+            if self._curr is None or self._curr.text.upper() not in INTERVAL_FIELDS:
+                self.raise_error("Expected a field of an interval")
+            word = self._curr.text.upper()
+            self._advance()
+            if not self._match(TokenType.L_PAREN):
+                return word
+            digits = self._curr.text if self._match(TokenType.NUMBER, advance=False) else ""
+            self._advance()
+            self._match_r_paren()
+            return f"{word}({digits})"
 
         def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
             # NTH_VALUE(a, 2) FROM LAST OVER (...): a table may be named LAST.

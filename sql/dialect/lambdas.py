@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from sql import errors, kernelforms, lambda_kernels, limits
+from sql import errors, intervals, kernelforms, lambda_kernels, limits
 from sql.dialect import builders, columns, names, rewrites, shapes, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code, emit
@@ -90,7 +90,7 @@ def _held(sql_type: sqltypes.SqlType) -> sqltypes.SqlType:
         return sqltypes.number(sqltypes.PRECISION_MAX, sql_type.scale)
     if sql_type.name == "text":
         return sqltypes.TEXT
-    if sql_type.is_nested or sql_type.name in ("timestamp_tz", "interval"):
+    if sql_type.is_nested or sql_type.name in ("timestamp_tz", "interval", *intervals.NAMES):
         raise errors.unsupported(f"{sqltypes.shown(sql_type)} in a lambda")
     return sql_type
 

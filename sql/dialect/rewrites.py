@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from sql import errors, kernelforms, kernels, moment_kernels
+from sql import errors, intervals, kernelforms, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
 from sql.plan import code, folding, substitution
 from sql.plan import expressions as exprs
@@ -361,6 +361,29 @@ def _cast_fixed(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
             return exprs.null(target) if lenient else converted
         return dataclasses.replace(converted, literal=value)
     return converted
+
+
+def _cast_to_interval(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    prefix = "_try_to_interval" if lenient else "_to_interval"
+    name = f"{prefix}_{INTERVAL_UNITS[target.name]}_{target.scale}_{target.precision}"
+    parsed = code.kernel(name, as_arrow(operand, sqltypes.TEXT))
+    return exprs.derived(parsed, target, [operand], nullable=lenient or None)
+
+
+def _cast_from_interval(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    name = f"_interval_text_{INTERVAL_UNITS[operand.type.name]}_{operand.type.scale}"
+    written = code.kernel(name, as_arrow(operand, operand.type))
+    text = exprs.derived(written, sqltypes.TEXT, [operand])
+    return _cast_text(text, target, lenient) if target.length is not None else text
+
+
+def _cast_interval(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    if not sqltypes.same_in_engine(operand.type, target):
+        raise _no_cast(operand.type, target)
+    return operand
+
+
+INTERVAL_UNITS = {"interval_year_month": "months", "interval_day_time": "nanos"}
 
 
 def _cast_kernel(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
@@ -822,6 +845,9 @@ CASTS = {
     },
     ("timestamp_tz", "timestamp_tz"): _cast_same,
     ("binary", "binary"): _cast_same,
+    **{("text", name): _cast_to_interval for name in intervals.NAMES},
+    **{(name, "text"): _cast_from_interval for name in intervals.NAMES},
+    **{(name, name): _cast_interval for name in intervals.NAMES},
 }
 
 
@@ -863,6 +889,8 @@ def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
     sign = "-" if negative else "+"
     if right.type.name == "interval" or left.type.name == "interval":
         return _add_interval(left, right, sign)
+    if intervals.NAMES & {left.type.name, right.type.name}:
+        return _add_span(left, right, negative=negative)
     if left.type.name == "date" or right.type.name == "date":
         return _add_days(left, right, negative=negative)
     if left.type.is_temporal or right.type.is_temporal:
@@ -945,6 +973,29 @@ def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
         moved = exprs.derived(code.infix(local, sign, step), local.type, [local])
         return at_offset_of(moment, moved)
     return exprs.derived(code.infix(moment, sign, step), sql_type, [moment])
+
+
+def _add_span(left: Expr, right: Expr, *, negative: bool) -> Expr:
+    """Return a date or timestamp moved by a value of an INTERVAL type."""
+    moment, span = (right, left) if left.type.name in intervals.NAMES else (left, right)
+    if moment.type.name == "text":
+        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
+    if not moment.type.is_temporal or (negative and moment is right):
+        raise mismatch(f"{sqltypes.shown(left.type)} and {sqltypes.shown(right.type)}")
+    if span.type.name == "interval_year_month":
+        return add_units(moment, _as_count(span, span), "month", negative=negative)
+    if moment.type.name == "date":
+        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
+    if is_of_nanoseconds(moment):
+        moment = whole_microseconds(moment)
+    micros = code.kernel("_interval_micros", as_arrow(span, span.type))
+    return add_units(moment, _as_count(micros, span), "microsecond", negative=negative)
+
+
+def _as_count(counted: code.Part, span: Expr) -> Expr:
+    """Return the engine's 64-bit integer of an interval as a NUMBER."""
+    count = sqltypes.integer()
+    return exprs.derived(code.exactly(counted, count), count, [span])
 
 
 def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -> Expr:

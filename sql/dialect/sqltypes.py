@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from sql import outcomes
+from sql import intervals, outcomes
 from sql.dialect import formats
 
 TypeName: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
@@ -32,6 +32,8 @@ MULTIPLY_SCALE_MAX = 12
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SqlType:
     """A type. precision, scale: of fixed; scale also of times. length: of text and binary.
+
+    Of an INTERVAL precision is the digits of the leading field, scale the place of its span.
 
     wide: a fixed value is held as a 128-bit decimal. low, high: bounds of a fixed value of scale 0
     that is not wide. is_claimed: a writer states these bounds, and the values may break them.
@@ -131,6 +133,17 @@ def structured(word: Literal["struct", "list", "map"], members: Mapping[str, Sql
     )
 
 
+def interval(name: intervals.IntervalName, place: int, precision: int) -> SqlType:
+    """Return an INTERVAL type. place: of its span (`sql.intervals`)."""
+    return SqlType(name=name, scale=place, precision=precision)
+
+
+def interval_of(text: str) -> SqlType | None:
+    """Return the INTERVAL type that a text names; None if it names none."""
+    parsed = intervals.parse_type(text)
+    return None if parsed is None else interval(*parsed)
+
+
 def text(length: int | None) -> SqlType:
     """Return VARCHAR(length)."""
     return SqlType(name="text", length=length)
@@ -194,6 +207,10 @@ def arrow_name(sql_type: SqlType) -> str:
             return "Decimal128(38, 0)"
         case "binary":
             return "Binary"
+        case "interval_year_month":
+            return "Int64"
+        case "interval_day_time":
+            return "Decimal128(38, 0)"
         case "variant" | "object" | "array" if sql_type.is_variant:
             return "Utf8"
     raise AssertionError(f"{sql_type.name} has no Arrow name")
@@ -241,6 +258,8 @@ def shown(sql_type: SqlType) -> str:
             return f"BINARY({sql_type.length or outcomes.BINARY_LENGTH_MAX})"
         case "time" | "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
             return f"{sql_type.name.upper()}({shown_digits(sql_type)})"
+        case "interval_year_month" | "interval_day_time":
+            return intervals.type_text(sql_type.name, sql_type.scale, sql_type.precision)
     return sql_type.name.upper()
 
 
@@ -407,6 +426,8 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
             return dataclasses.replace(
                 left, length=max(known_lengths) if len(known_lengths) == 2 else None
             )
+    if left.name in intervals.NAMES:
+        return left if same_in_engine(left, right) else None
     if left.name in CLOCKS and left.scale == right.scale:
         return left if shown_digits(left) >= shown_digits(right) else right
     return left if left.scale >= right.scale else right
@@ -447,6 +468,8 @@ def same_in_engine(left: SqlType, right: SqlType) -> bool:
         return (left.precision, left.scale) == (right.precision, right.scale)
     if left.name in ("time", "timestamp_ntz", "timestamp_ltz"):
         return left.scale == right.scale
+    if left.name in intervals.NAMES:
+        return (left.scale, left.precision) == (right.scale, right.precision)
     return True
 
 
@@ -464,10 +487,11 @@ def column(name: str, sql_type: SqlType, *, nullable: bool = True) -> outcomes.C
         name=name,
         type=sql_type.name,
         nullable=nullable,
-        precision=sql_type.precision if sql_type.name == "fixed" else None,
+        precision=sql_type.precision if sql_type.name in PRECISE else None,
         scale=shown_digits(sql_type) if sql_type.name in SCALED else None,
         length=sql_type.length,
     )
 
 
-SCALED = ("fixed", "time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
+PRECISE = ("fixed", *intervals.NAMES)
+SCALED = ("time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz", *PRECISE)
