@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from server import asgi, calls
@@ -200,6 +200,17 @@ async def delete_none(services: engines.S3Services, call: calls.Call) -> asgi.Re
     operation: operations.Target = call.value
     services.buckets.get(operation.bucket)
     return asgi.Response(204)
+
+
+async def put_what_holds(
+    check: Callable[[bytes], None], services: engines.S3Services, call: calls.Call
+) -> asgi.Response:
+    """Configure a bucket as every bucket is. check: raises for a document that asks for more."""
+    configurations.bucket_to_configure(services, call)
+    data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
+    check(data)
+    return asgi.Response(200)
 
 
 def _is_as_wanted(

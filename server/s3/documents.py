@@ -357,6 +357,23 @@ def parse_encryption(data: bytes) -> str:
     return algorithm
 
 
+def check_request_payment(data: bytes) -> None:
+    """Raise S3FeatureNotImplemented unless the bucket's owner pays, as for every bucket."""
+    root = _root(data, "RequestPaymentConfiguration")
+    payer = root.child("Payer")
+    text = "" if payer is None else payer.text.strip()
+    if len(root.children) != 1 or text not in ("BucketOwner", "Requester"):
+        raise _malformed()
+    if text == "Requester":
+        raise _not_done("Payer")
+
+
+def check_notification(data: bytes) -> None:
+    """Raise S3FeatureNotImplemented unless nothing is notified of a bucket's events."""
+    for child in _root(data, "NotificationConfiguration").children:
+        raise _not_done(child.name)
+
+
 def parse_ownership(data: bytes) -> str:
     """Return PutBucketOwnershipControls' object ownership."""
     root = _root(data, "OwnershipControls")

@@ -22,6 +22,7 @@ from server.s3 import (
     cors,
     deletes,
     demands,
+    documents,
     encryption,
     engines,
     listing,
@@ -816,6 +817,20 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "RequestPaymentConfiguration",
         "<Payer>BucketOwner</Payer>",
     ),
+    _put_configuration(
+        "PutBucketNotificationConfiguration",
+        "notification",
+        "s3:PutBucketNotification",
+        functools.partial(buckets.put_what_holds, documents.check_notification),
+        status="partly",
+    ),
+    _put_configuration(
+        "PutBucketRequestPayment",
+        "requestPayment",
+        "s3:PutBucketRequestPayment",
+        functools.partial(buckets.put_what_holds, documents.check_request_payment),
+        status="partly",
+    ),
     *_numbered("Analytics", "analytics", "ListBucketAnalyticsConfigurationResult"),
     *_numbered(
         "IntelligentTiering",
@@ -865,9 +880,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("GetBucketMetadataTableConfiguration", "GET", "bucket", "metadataTable"),
     _unimplemented("CreateBucketMetadataTableConfiguration", "POST", "bucket", "metadataTable"),
     _unimplemented("DeleteBucketMetadataTableConfiguration", "DELETE", "bucket", "metadataTable"),
-    _unimplemented("PutBucketNotificationConfiguration", "PUT", "bucket", "notification"),
     _unimplemented("PutBucketReplication", "PUT", "bucket", "replication"),
-    _unimplemented("PutBucketRequestPayment", "PUT", "bucket", "requestPayment"),
     _unimplemented("CreateSession", "GET", "bucket", "session"),
     _unimplemented("PutBucketWebsite", "PUT", "bucket", "website"),
     _unimplemented(

@@ -64,6 +64,29 @@ def test_the_configurations_of_a_table_bucket_are_not_set_here(s3: Any) -> None:
     assert refusal(s3.get_bucket_tagging, Bucket="absent-one") == (404, "NoSuchBucket")
 
 
+def test_a_bucket_takes_the_configuration_that_every_bucket_has_and_no_other(s3: Any) -> None:
+    bucket = kit.new_bucket(s3)
+    pays, notifies = s3.put_bucket_request_payment, s3.put_bucket_notification_configuration
+    owner, requester = {"Payer": "BucketOwner"}, {"Payer": "Requester"}
+    events = {"EventBridgeConfiguration": {}}
+    pays(Bucket=bucket, RequestPaymentConfiguration=owner)
+    notifies(Bucket=bucket, NotificationConfiguration={}, SkipDestinationValidation=True)
+    for call, name, value in (
+        (pays, "RequestPaymentConfiguration", requester),
+        (notifies, "NotificationConfiguration", events),
+    ):
+        assert refusal(call, Bucket=bucket, **{name: value}) == (501, "NotImplemented")
+    for call, name, value in (
+        (pays, "RequestPaymentConfiguration", owner),
+        (notifies, "NotificationConfiguration", {}),
+    ):
+        assert refusal(call, Bucket="absent-one", **{name: value}) == (404, "NoSuchBucket")
+        assert refusal(call, Bucket="lake", **{name: value})[0] == 405
+    assert s3.get_bucket_request_payment(Bucket=bucket)["Payer"] == "BucketOwner"
+    malformed = {"Payer": "Anyone"}
+    assert refusal(pays, Bucket=bucket, RequestPaymentConfiguration=malformed)[0] == 400
+
+
 RULES = [
     {
         "ID": "one",

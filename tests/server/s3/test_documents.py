@@ -30,6 +30,8 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     documents.parse_acl,
     documents.parse_logging,
     documents.parse_encryption,
+    documents.check_request_payment,
+    documents.check_notification,
 )
 REFUSALS = (
     errors.UnexpectedXml,
