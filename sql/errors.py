@@ -219,13 +219,13 @@ def view_column_differs(name: str, column: str) -> SqlError:
 
 
 def invalid_identifier(
-    name: str, *, line: int | None = None, position: int | None = None
+    name: str, *, line: int | None = None, position: int | None = None, hint: str = ""
 ) -> SqlError:
-    """A column (or alias) that nothing in scope has."""
+    """A column (or alias) that nothing in scope has. hint: what may have been meant."""
     return _compilation(
         "000904",
         "42000",
-        f"{_at(line, position)}invalid identifier '{name}'",
+        f"{_at(line, position)}invalid identifier '{name}'{hint and f'; {hint}'}",
         line,
         position,
     )
@@ -265,10 +265,11 @@ def ambiguous_column(
 
 
 def unknown_function(
-    name: str, *, line: int | None = None, position: int | None = None
+    name: str, *, line: int | None = None, position: int | None = None, near: str | None = None
 ) -> SqlError:
-    """A function outside the allow-list."""
-    return _compilation("002140", "42601", f"Unknown function {name}", line, position)
+    """A function outside the allow-list. near: a function with a similar name."""
+    hint = f"; did you mean {near}?" if near else ""
+    return _compilation("002140", "42601", f"Unknown function {name}{hint}", line, position)
 
 
 def unread_column(name: str, type_name: str) -> SqlError:

@@ -85,6 +85,8 @@ def read_column(
             definition = dataclasses.replace(definition, identity=_read_identity(reader))
         elif reader.peek_word() in KEY_WORDS or reader.peek_word() == "REFERENCES":
             keys.append(read_key(reader, of_column=definition.name))
+        elif reader.accept("NOT"):
+            raise reader.unexpected()
         else:
             raise errors.unsupported(f"column constraint {reader.peek_word()}")
     if any(key.type == "primary" for key in keys):

@@ -22,6 +22,7 @@ from sql.dialect import (
     formats,
     generation,
     hashes,
+    hints,
     lambdas,
     moments,
     names,
@@ -43,7 +44,7 @@ def build(call: FunctionCall) -> Expr:
     """Return the call bound; raises SqlError for an unknown name or a wrong number of arguments."""
     row = FUNCTIONS.get(call.name)
     if row is None:
-        raise errors.unknown_function(call.name)
+        raise errors.unknown_function(call.name, near=hints.near(call.name, FUNCTIONS))
     if not row.low <= len(call.nodes) <= row.high:
         raise _arity(call, row)
     if call.over and row.function_type == "scalar":
@@ -59,7 +60,7 @@ def keywords(name: str) -> tuple[str, ...]:
     """Return the names by which a function's parameters may be given, in their order."""
     row = FUNCTIONS.get(name)
     if row is None:
-        raise errors.unknown_function(name)
+        raise errors.unknown_function(name, near=hints.near(name, FUNCTIONS))
     return row.keywords
 
 

@@ -88,7 +88,40 @@ class Boathouse(snowflake.Snowflake):
                     item.meta[TEXT] = self._find_sql(first, self._prev)
                 return item
 
-            return self._parse_csv(parse_one), None
+            return self._parse_items(parse_one, may_trail=True), None
+
+        def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
+            return self._parse_items(parse_method, sep)
+
+        def _parse_items(
+            self, parse_item: Any, sep: TokenType = TokenType.COMMA, *, may_trail: bool = False
+        ) -> list[Any]:
+            # Stock sqlglot leaves out an item that is missing: it would read (1,,2) as (1, 2).
+            item = parse_item()
+            items = [] if item is None else [item]
+            while self._match(sep):
+                if item is None:
+                    self.raise_error("an item is missing", self._prev)
+                item = parse_item()
+                if item is not None:
+                    items.append(item)
+                elif not may_trail:
+                    self.raise_error("an item is missing")
+            return items
+
+        def _parse_insert_table(self) -> exp.Expr | None:
+            # INSERT ... SET is of another dialect.
+            table = super()._parse_insert_table()
+            if self._match(TokenType.SET, advance=False):
+                self.raise_error("SET")
+            return table
+
+        def _parse_join(self, *arguments: Any, **options: Any) -> exp.Join | None:
+            is_comma = self._curr is not None and self._curr.token_type is TokenType.COMMA
+            join = super()._parse_join(*arguments, **options)
+            if is_comma and join is None:
+                self.raise_error("a table is missing")
+            return join
 
         def build_cast(self, strict: bool, **parts: Any) -> exp.Expr:
             # Stock sqlglot makes TRY_CAST to BOOLEAN a call of a function.
@@ -168,7 +201,9 @@ class Boathouse(snowflake.Snowflake):
             )
 
         def _parse_as_command(self, start: Token) -> exp.Command:
-            raise Opaque(start.text.upper())
+            head = start.text.upper()
+            rest = self._curr.text.upper() if self._curr and self._curr is not start else ""
+            raise Opaque(f"{head} ... {rest}" if rest else head)
 
         def raise_error(self, message: str, token: Any = None) -> None:
             place = token or self._curr or None

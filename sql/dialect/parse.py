@@ -120,9 +120,8 @@ def tokenize(text: str) -> list[Token]:
         raise errors.too_complex(f"its text has more than {limits.TEXT_LENGTH_MAX:,} characters")
     try:
         tokens = grammar.Boathouse().tokenize(_with_plain_path(text))
-    except sqlglot_errors.TokenError as error:
-        start = getattr(error, "start", None)
-        raise _syntax_error_at(text, len(text) if start is None else start) from None
+    except sqlglot_errors.TokenError:
+        raise _syntax_error_at(text, reading.open_place(text)) from None
     if len(tokens) > limits.TOKENS_MAX:
         raise errors.too_complex(f"more than {limits.TOKENS_MAX:,} tokens")
     if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in tokens):
@@ -645,6 +644,8 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     reader.accept("INSERT")
     overwrite = reader.accept("OVERWRITE")  # sqlglot's tree of a multi-table INSERT has no place
+    if reader.peek_word() not in ("ALL", "FIRST", "WHEN"):
+        reader.expect("INTO")
     reader.reset(start)
     tree = _tree(reader)
     if isinstance(tree, exp.MultitableInserts):
@@ -653,6 +654,10 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _change(reader: reading.TokenReader) -> operations.Operation:
+    start = reader.mark()
+    if reader.accept("DELETE"):
+        reader.expect("FROM")
+    reader.reset(start)
     tree = _tree(reader)
     match tree:
         case exp.Delete():
@@ -676,7 +681,10 @@ def _truncate(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _refused_name(reader: reading.TokenReader) -> str:
-    """Return the statement's first words, for a refusal: `ALTER TABLE`."""
+    """Return the statement's first words, for a refusal: `ALTER TABLE`.
+
+    Raises SqlError for a word that is the beginning of no statement: `CREATE TABEL`.
+    """
     words = [reader.next_word()]
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
         # sqlglot makes one token of some pairs, such as FILE FORMAT.
@@ -684,6 +692,8 @@ def _refused_name(reader: reading.TokenReader) -> str:
             words.append(reader.next_word())
             if words[-1].split()[-1] in OBJECT_TYPES:
                 break
+        if " ".join(words) in ("CREATE", "CREATE OR REPLACE", "DROP"):
+            raise reader.unexpected()
     return " ".join(words)
 
 

@@ -20,6 +20,24 @@ def place_of(text: str, start: int) -> tuple[int, int]:
     return text.count("\n", 0, start) + 1, start - (text.rfind("\n", 0, start) + 1)
 
 
+CLOSED = re.compile(
+    r"""
+    [^'"$/-]++ | '(?:[^'\\]|\\.|'')*+' | "(?:[^"]|"")*+" | \$\$.*?\$\$ | \$(?!\$)
+    | /\*.*?\*/ | (?:--|//)[^\n]* | -(?!-) | /(?![/*])
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""A part of a text whose quotes and comments are closed."""
+
+
+def open_place(text: str) -> int:
+    """Return the offset of the first quote or comment that nothing closes, or the text's length."""
+    at = 0
+    while (match := CLOSED.match(text, at)) is not None:
+        at = match.end()
+    return at
+
+
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a table that is written as text."""
     return tuple(text.split())

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sql import errors, limits
+from sql import errors, limits, moment_kernels
 from sql.dialect import (
     columns,
     expressions,
@@ -363,7 +363,7 @@ def table_function(node: exp.Table) -> exp.Anonymous:
 
 
 def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment | None:
-    """Return AT or BEFORE of a table node, with its value."""
+    """Return AT or BEFORE of a table node, with its value; a TIMESTAMP_NTZ is in UTC there."""
     when = node.args.get("when")
     if when is None:
         return None
@@ -372,14 +372,14 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     before = str(when.this).upper() == "BEFORE"
     if parameter == "timestamp":
         if isinstance(value.literal, str):
-            value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
+            value = _read_moment(value.literal, sqltypes.TIMESTAMP_NTZ, environment)
         literal = value.literal
         if isinstance(literal, datetime.date) and not isinstance(literal, datetime.datetime):
             literal = datetime.datetime.combine(literal, datetime.time())
         if not isinstance(literal, datetime.datetime):
             raise errors.unsupported("AT (TIMESTAMP => ...) that is no constant")
         if literal.tzinfo is None:
-            literal = literal.replace(tzinfo=environment.context.zone)
+            literal = literal.replace(tzinfo=datetime.UTC)
         return shapes.Moment(parameter=parameter, value=literal, before=before)
     if parameter == "offset":
         if not isinstance(value.literal, int | decimal.Decimal):
@@ -402,9 +402,7 @@ def _evaluate(node: Any, scope: Constants) -> Expr:
     if isinstance(node, exp.Cast):
         inner = _evaluate(node.this, scope)
         target = columns.data_type(node.to)
-        if isinstance(inner.literal, datetime.datetime) and target.is_temporal:
-            return inner
-        return rewrites.cast(inner, target)
+        return _converted(inner, target, scope)
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
         left, right = _evaluate(node.this, scope), _evaluate(node.expression, scope)
         return _calculate(node, left.literal, right.literal)
@@ -413,14 +411,46 @@ def _evaluate(node: Any, scope: Constants) -> Expr:
     if isinstance(node, exp.Anonymous) and str(node.this).upper() in MOVING:
         return _evaluate_dateadd(node, scope)
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
-        name = str(node.this).upper()
-        if name in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ", "TO_TIMESTAMP_LTZ"):
-            inner = _evaluate(node.expressions[0], scope)
-            return rewrites.cast(inner, sqltypes.TIMESTAMP_NTZ)
+        named = CONVERSIONS.get(str(node.this).upper())
+        if named is not None:
+            return _converted(_evaluate(node.expressions[0], scope), named, scope)
     return expressions.bind(node, scope)
 
 
 MOVING = ("DATEADD", "TIMEADD", "TIMESTAMPADD")
+
+CONVERSIONS = {
+    "TO_TIMESTAMP": sqltypes.TIMESTAMP_NTZ,
+    "TO_TIMESTAMP_NTZ": sqltypes.TIMESTAMP_NTZ,
+    "TO_TIMESTAMP_LTZ": sqltypes.TIMESTAMP_LTZ,
+    "TO_TIMESTAMP_TZ": sqltypes.TIMESTAMP_TZ,
+}
+
+
+def _converted(constant: Expr, target: sqltypes.SqlType, scope: Constants) -> Expr:
+    """Return a constant as target; a moment stays what it is."""
+    if isinstance(constant.literal, datetime.datetime) and target.is_temporal:
+        return constant
+    if isinstance(constant.literal, str) and target.name.startswith("timestamp_"):
+        return _read_moment(constant.literal, target, scope.environment)
+    return rewrites.cast(constant, target)
+
+
+def _read_moment(text: str, target: sqltypes.SqlType, environment: shapes.Environment) -> Expr:
+    """Return a text as a TIMESTAMP; one with a zone is in the session's if the text has none.
+
+    Digits below a microsecond are dropped: commits are told apart by milliseconds.
+    """
+    whole = moment_kernels.cut_text(text)
+    try:
+        if target.name == "timestamp_ntz":
+            return exprs.timestamp(moment_kernels.parse_timestamp(whole))
+        moment = moment_kernels.parse_moment(whole)
+    except ValueError:
+        raise errors.bad_timestamp(text[:100]) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=environment.context.zone)
+    return exprs.timestamp(moment)
 
 
 def _calculate(node: Any, left: Any, right: Any) -> Expr:

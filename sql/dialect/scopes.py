@@ -16,7 +16,16 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import columns, expressions, functions, names, rewrites, shapes, sqltypes
+from sql.dialect import (
+    columns,
+    expressions,
+    functions,
+    hints,
+    names,
+    rewrites,
+    shapes,
+    sqltypes,
+)
 from sql.plan import code, correlations, emit, gates, lookups, relations
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -126,6 +135,23 @@ def uses_of(sources: Iterable[FromItem]) -> set[int]:
         for column in source.columns
         if column.bound.origin is not None
     }
+
+
+def _hint(wanted: names.Ident, path: tuple[names.Ident, ...], visited: Iterable[QueryScope]) -> str:
+    """Return what may have been meant by a name that no scope has; "" if that is unclear."""
+    sources = [source for scope in visited for source in scope.sources]
+    columns_near = [
+        source.shown(column)
+        for source in sources
+        if not path or qualifies(path, source.path)
+        for column in source.columns
+        if column.name != shapes.ROW
+    ]
+    meant = hints.near(wanted.folded, columns_near)
+    if meant is not None:
+        shown = meant if names.PLAIN_UPPER.fullmatch(meant) else names.quoted(meant)
+        return f"did you mean {shown}?"
+    return "a text stands in single quotes" if wanted.quoted and not path else ""
 
 
 class PivotWanted(Exception):
@@ -250,7 +276,9 @@ class QueryScope:
                 return column
             passed.append(scope)
             scope = scope.parent
-        raise errors.invalid_identifier(names.dotted((*path, wanted)))
+        raise errors.invalid_identifier(
+            names.dotted((*path, wanted)), **hints.place(node), hint=_hint(wanted, path, passed)
+        )
 
     def outer(self, bound: Expr) -> Expr:
         """Return an expression that the scope around this one has bound."""

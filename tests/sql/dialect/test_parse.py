@@ -169,6 +169,13 @@ def test_begin_of_a_transaction_is_split_from_the_next_statement() -> None:
         ("drop table", 1, 10, "<EOF>"),
         ("unset 5", 1, 6, "5"),
         ("commit now", 1, 7, "now"),
+        ("drop t", 1, 5, "t"),
+        ("create tabel t (a int)", 1, 7, "tabel"),
+        ("create or replace tabel t (a int)", 1, 18, "tabel"),
+        ("create table t (a int not nul)", 1, 26, "nul"),
+        ("insert t values (1)", 1, 7, "t"),
+        ("insert into t set a = 1", 1, 14, "set"),
+        ("delete t where a = 1", 1, 7, "t"),
     ],
 )
 def test_a_syntax_fault_knows_line_position_and_token(
@@ -191,11 +198,66 @@ def test_nothing_to_run_is_an_empty_statement(text: str) -> None:
     assert "Empty SQL statement" in caught.value.message
 
 
-def test_an_open_quote_is_a_syntax_fault() -> None:
+@pytest.mark.parametrize(
+    ("text", "line", "position"),
+    [
+        ("select 'abc", 1, 7),
+        ("select 'it's'", 1, 12),
+        ("select 'a''b', 'x\\'y', -- it's\n 'z", 2, 1),
+        ('select "a""b", "c', 1, 15),
+        ("select $$ ' $$, $$a", 1, 16),
+        ("select 1 - 2 / 3, $1\nfrom t /* until the end", 2, 7),
+        ("/* head */ // it's\n/*", 2, 0),
+    ],
+)
+def test_an_open_quote_or_comment_is_a_syntax_fault_where_it_begins(
+    text: str, line: int, position: int
+) -> None:
     with pytest.raises(errors.SqlError) as caught:
-        parse.parse("select 'abc")
+        parse.parse(text)
 
     assert caught.value.code == "001003"
+    assert (caught.value.line, caught.value.position) == (line, position)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("insert into t values (1,,2)", 24),
+        ("insert into t values (1,)", 24),
+        ("insert into t values (1),", 25),
+        ("insert into t values (1),,(2)", 25),
+        ("insert into t (a,,b) values (1, 2)", 17),
+        ("insert into t (a,) values (1)", 17),
+        ("update t set a = 1,, b = 2", 19),
+        ("update t set a = 1, where b = 2", 20),
+        ("select 1,,2 from t", 9),
+        ("select ,1 from t", 7),
+        ("select f(1,)", 11),
+        ("select f(,1)", 9),
+        ("select [1,,2]", 10),
+        ("select a in (1,,2) from t", 15),
+        ("select a from t,,u", 16),
+        ("select a from t, where a = 1", 17),
+        ("select a from t group by a,,b", 27),
+        ("select a from t order by a,", 27),
+        ("select sum(a) over (partition by a, order by b) from t", 36),
+        ("with a as (select 1), select 1", 22),
+        ("select * exclude (a,) from t", 20),
+    ],
+)
+def test_a_list_that_lacks_an_item_is_a_syntax_fault(text: str, position: int) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+
+    assert (caught.value.code, caught.value.position) == ("001003", position)
+
+
+def test_a_select_list_may_end_with_a_comma() -> None:
+    operation = parse.parse("select a, b, from t")
+
+    assert isinstance(operation, operations.Query)
+    assert [item.name for item in operation.tree.expressions] == ["a", "b"]
 
 
 def test_deep_nesting_is_refused_not_a_crash() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 from decimal import Decimal
 from typing import Any
 
@@ -211,7 +212,8 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select * from t, lateral flatten(input => grp) f", "001065"),
         ("select * from table(generator(rowcount => 5))", "000002"),
         ("select $1 from @stage", "000002"),
-        ("select * from t at(timestamp => 'x'::timestamp)", "000002"),
+        ("select * from t at(timestamp => 'x'::timestamp)", "100035"),
+        ("select * from t at(timestamp => 'x'::timestamp_tz)", "100035"),
         ("select v:a from t", "001065"),
         ("select top 50 percent id from t", "000002"),
         ("select t.v[0] from t", "001065"),
@@ -307,6 +309,26 @@ def test_variables_are_literals_and_absent_ones_are_errors() -> None:
                 value=datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC),
             ),
         ),
+        *(
+            (
+                f"at(timestamp => {moment})",
+                shapes.Moment(
+                    parameter="timestamp",
+                    value=datetime.datetime(2024, 1, 1, 10, tzinfo=datetime.UTC),
+                ),
+            )
+            for moment in (
+                "'2024-01-01 10:00:00'",
+                "'2024-01-01 10:00:00'::timestamp_tz",
+                "'2024-01-01 12:00:00 +0200'::timestamp_tz",
+                "'2024-01-01 12:00:00.000 +02:00'::timestamp_ltz",
+                "'2024-01-01 10:00:00.000000000Z'::timestamp_tz",
+                "'2024-01-01 12:00:00 +0200'::timestamp_tz::timestamp_ltz",
+                "to_timestamp_tz('2024-01-01 12:00:00 +0200')",
+                "to_timestamp_ltz('2024-01-01 10:00:00')",
+                "dateadd(hour, 1, '2024-01-01 09:00:00'::timestamp_tz)",
+            )
+        ),
         (
             "at(timestamp => dateadd(hour, -1, current_timestamp()))",
             shapes.Moment(parameter="timestamp", value=sql_text.NOW - datetime.timedelta(hours=1)),
@@ -321,6 +343,64 @@ def test_time_travel_is_worked_out_before_tables_are_looked_up(
     (use,) = references.references(tree, shapes.Environment(context=sql_text.context()))
 
     assert use.moment == expected
+
+
+@pytest.mark.parametrize(
+    ("moment", "hour"),
+    [
+        ("'2024-01-01 10:00:00'", 10),
+        ("'2024-01-01 10:00:00'::timestamp_ntz", 10),
+        ("'2024-01-01 10:00:00'::timestamp_tz", 15),
+        ("'2024-01-01 10:00:00'::timestamp_ltz", 15),
+        ("'2024-01-01 10:00:00 +0100'::timestamp_tz", 9),
+    ],
+)
+def test_time_travel_reads_a_text_with_a_zone_in_that_of_the_session(
+    moment: str, hour: int
+) -> None:
+    """Only a moment without a zone is in UTC, as Snowflake's page of AT and BEFORE says."""
+    now = sql_text.NOW.astimezone(zoneinfo.ZoneInfo("America/New_York"))
+    tree = parse.parse(f"select * from t at(timestamp => {moment})").tree  # type: ignore[union-attr]
+
+    (use,) = references.references(tree, shapes.Environment(context=sql_text.context(now=now)))
+
+    assert use.moment is not None
+    assert use.moment.value == datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("select nosuch from t", "error line 1 at position 7\ninvalid identifier 'NOSUCH'"),
+        (
+            "select\n  id,\n  t.nosuch\nfrom t",
+            "error line 3 at position 2\ninvalid identifier 'T.NOSUCH'",
+        ),
+        (
+            "select nam from u where id = 1",
+            "error line 1 at position 7\ninvalid identifier 'NAM'; did you mean NAME?",
+        ),
+        (
+            "select id from t where exists (select 1 from u where grpp = name)",
+            "error line 1 at position 53\ninvalid identifier 'GRPP'; did you mean GRP?",
+        ),
+        (
+            "select mixde from t",
+            "error line 1 at position 7\ninvalid identifier 'MIXDE'; did you mean \"Mixed\"?",
+        ),
+        (
+            'select id from u where name = "two"',
+            "error line 1 at position 30\ninvalid identifier 'two'; a text stands in single quotes",
+        ),
+        ("select u.grp from u, t", "error line 1 at position 7\ninvalid identifier 'U.GRP'"),
+        ("select cont(id) from u", "Unknown function CONT; did you mean COUNT?"),
+        ("select nosuchfunction(id) from u", "Unknown function NOSUCHFUNCTION"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_its_place_and_what_may_be_meant(
+    text: str, message: str
+) -> None:
+    assert refused(text).message == f"SQL compilation error:\n{message}"
 
 
 def test_names_of_common_tables_are_no_references() -> None:
