@@ -246,9 +246,14 @@ class Exchange:
         """Serve a request to its end. outcome: its answer, or an awaitable of it."""
         request = visit.request
         try:
+            sent_now_bytes = None
             if not isinstance(outcome, asgi.Response):
                 outcome = await self._settle(visit, outcome)
-            status, sent_bytes = await self._send(visit, outcome, receive, send)
+                sent_now_bytes = self._send_now(visit, outcome)
+            if sent_now_bytes is None:
+                status, sent_bytes = await self._send(visit, outcome, receive, send)
+            else:
+                status, sent_bytes = outcome.status, sent_now_bytes
         except errors.ClientDisconnected:
             self.counts.disconnects += 1
         except storage_errors.BodyMissing:

@@ -98,10 +98,6 @@ class Service:
                 " levels of a namespace in URLs of this server (namespace_separator)"
             )
 
-    def permit(self, call: calls.Call) -> owners.Permit:
-        """Return the check of a call's right to take locations."""
-        return self.access.permit(call.principal, self.table_bucket(call))
-
     def judge(
         self,
         call: calls.Call,
@@ -117,9 +113,12 @@ class Service:
 
     async def once(self, call: calls.Call, work: Work, replay: Replay) -> asgi.Response:
         """Do a call's work, once per idempotency key if it has one."""
+        key = idempotency.key_of(call.request)
+        if key is None:
+            return await work(None)
         parameters = call.value
         return await self.idempotency.run(
-            idempotency.key_of(call.request),
+            key,
             table_bucket=self.table_bucket(call),
             principal=idempotency.owner_of(call.principal),
             operation=" ".join(

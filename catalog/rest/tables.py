@@ -46,7 +46,7 @@ async def create_table(service: Service, call: calls.Call) -> asgi.Response:
             stage=stage,
             adopts=adopts,
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed={ident: on_new_table}),
             receipt=receipt,
         )
@@ -76,7 +76,7 @@ async def register_table(service: Service, call: calls.Call) -> asgi.Response:
             metadata_location,
             overwrite=overwrite,
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed, only_names=True),
             judge_drop=service.judge(call, *rights.DROP_ACTIONS),
             check_file=service.access.file_check(call.principal, ident),
@@ -125,7 +125,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
         (loaded,) = await service.tables.commit_many(
             [change],
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed),
             receipt=receipt,
         )
@@ -162,7 +162,7 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
             await service.tables.commit_many(
                 changes,
                 by=call.principal.arn,
-                permit=service.permit(call),
+                permit=service.access.permit(call.principal, table_bucket),
                 judge=service.judge(call, *rights.COMMIT_ACTIONS, allowed=allowed),
                 receipt=receipt,
             )
@@ -301,7 +301,7 @@ async def _check_files(
     homes = (requested, None if pointer is None else pointer.location)
     own = [properties.plain_uri(home) for home in homes if home]
     checked = 0
-    for uri in dict.fromkeys(filenames.named_by(change.updates)):
+    for uri in filenames.named_by(change.updates):
         if not any(properties.is_below(uri, home) for home in own):
             service.access.check_file(call.principal, uri, table=change.ident)
             checked += 1

@@ -31,7 +31,7 @@ async def create_view(service: Service, call: calls.Call) -> asgi.Response:
             location=location,
             properties=properties,
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, allowed={ident: on_new_view}),
             receipt=receipt,
         )
@@ -55,7 +55,7 @@ async def register_view(service: Service, call: calls.Call) -> asgi.Response:
             ident,
             metadata_location,
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, allowed=allowed, only_names=True),
             receipt=receipt,
         )
@@ -85,7 +85,7 @@ async def replace_view(service: Service, call: calls.Call) -> asgi.Response:
             requirements,
             updates,
             by=call.principal.arn,
-            permit=service.permit(call),
+            permit=service.access.permit(call.principal, ident.table_bucket),
             judge=service.judge(call, *rights.COMMIT_ACTIONS),
             receipt=receipt,
         )
