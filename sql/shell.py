@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TextIO
 
 CLIENT_NAME = "BoathouseShell"
-LOGIN_SECONDS = 20
+LOGIN_SECONDS = 60
 ANSWER_SECONDS = 120
 CELL_WIDTH_MAX = 100
 OutputFormat = Literal["table", "csv", "json"]
