@@ -29,6 +29,11 @@ RUN = uuid.uuid4().hex
 PROCESSES = Path("/proc")
 END_SECONDS = 60
 
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 6 << 30
+"""What a machine must have free, in that folder and in all, for the folders of tests."""
+ROOT_VARIABLE = "PYTEST_DEBUG_TEMPROOT"
+
 os.environ[RUN_VARIABLE] = RUN
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
@@ -37,6 +42,21 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 # Several processes with tests share one machine: none takes what a job alone would.
 os.environ.setdefault("BOATHOUSE_DRIVER_MEMORY", "1g")
 
+
+def has_memory_to_spare() -> bool:
+    """Return whether what tests write can lie in memory: tests wait for no disk then."""
+    try:
+        status = os.statvfs(MEMORY)
+        lines = (PROCESSES / "meminfo").read_text().splitlines()
+    except OSError:
+        return False
+    free_bytes = [status.f_bavail * status.f_frsize]
+    free_bytes += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")]
+    return os.access(MEMORY, os.W_OK) and min(free_bytes) >= MEMORY_BYTES_MIN
+
+
+if has_memory_to_spare():
+    os.environ.setdefault(ROOT_VARIABLE, str(MEMORY))
 
 CYCLES_THRESHOLDS = (50_000, 50, 100)
 """After how many new objects, and searches, Python looks for cycles among the young and the old."""
