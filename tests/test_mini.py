@@ -31,7 +31,7 @@ from server import config, connect
 from server.aws import model as aws_model
 from server.s3 import rows as s3_rows
 from storage import batch, opening
-from tests.kit import folders, lakes, rest, s3
+from tests.kit import folders, lakes, rest, s3, waits
 from tests.kit import server as servers
 from tests.storage.test_opening import BIG, filled
 
@@ -732,7 +732,7 @@ def refuses(running: servers.Running) -> bool:
 def admin(running: servers.Running, path: str) -> tuple[int, bytes]:
     """GET a path of the native API as root."""
     token = rest.Client(running).token
-    connection = http.client.HTTPConnection(running.host, running.port, timeout=20)
+    connection = http.client.HTTPConnection(running.host, running.port, timeout=waits.WAIT_SECONDS)
     try:
         connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
         answer = connection.getresponse()
@@ -843,7 +843,7 @@ def test_no_face_answers_anything_but_health_without_a_credential(shared: server
     s3.client(shared).create_bucket(Bucket="kept")
     s3.client(shared).put_object(Bucket="kept", Key="k", Body=b"kept")
     before = everything(shared, root)
-    connection = http.client.HTTPConnection(shared.host, shared.port, timeout=20)
+    connection = http.client.HTTPConnection(shared.host, shared.port, timeout=waits.WAIT_SECONDS)
     requests = refused = absent = 0
     for method, path, service in doors():
         forged = FORGED.format(key=shared.access_key, service=service)
@@ -923,7 +923,9 @@ def test_the_snowflake_face_answers_refusals_alone_without_a_credential(
     ]
     for method, path in SNOWFLAKE_DOORS:
         for headers in proofs:
-            connection = http.client.HTTPConnection(shared.host, shared.port, timeout=20)
+            connection = http.client.HTTPConnection(
+                shared.host, shared.port, timeout=waits.WAIT_SECONDS
+            )
             body = json.dumps({"data": {"LOGIN_NAME": shared.access_key}, "sqlText": "select 1"})
             connection.request(method, path, body if method == "POST" else None, headers)
             answer = connection.getresponse()

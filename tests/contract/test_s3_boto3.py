@@ -15,6 +15,7 @@ import pytest
 
 from tests.kit import s3 as kit
 from tests.kit import server as server_kit
+from tests.kit import waits
 from tests.kit.server import Running
 
 BODY = hashlib.shake_256(b"boto3").digest(13_000_000)
@@ -85,11 +86,11 @@ def test_boto3_presigns_by_both_versions(s3: Any, server: Running, bucket: str) 
     for version in ("s3", "s3v4"):
         signer = kit.client(server, config={"signature_version": version})
         url = signer.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=waits.WAIT_SECONDS) as answer:
             assert answer.read() == b"shared"
         # botocore signs the path of a bucket with a slash at its end, and sends it without one.
         listing = signer.generate_presigned_url("list_objects_v2", Params={"Bucket": bucket})
-        with urllib.request.urlopen(listing, timeout=10) as answer:
+        with urllib.request.urlopen(listing, timeout=waits.WAIT_SECONDS) as answer:
             assert b"<Key>k</Key>" in answer.read()
 
 

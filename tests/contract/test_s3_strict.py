@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
-from tests.kit import rest, server
+from tests.kit import rest, server, waits
 from tests.kit import s3 as kit
 
 SETTINGS = """
@@ -277,7 +277,7 @@ def settings_of(running: server.Running, bucket: str) -> Any:
     with rest.Client(running) as client:
         headers = {"authorization": f"Bearer {client.token}"}
     request = urllib.request.Request(f"{running.url}/_api/v1/warehouses/{bucket}", headers=headers)
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=waits.WAIT_SECONDS) as answer:
         said = json.loads(answer.read())
     assert (said["name"], said["arn"]) == (bucket, ARN + bucket)
     return said["settings"]

@@ -25,7 +25,7 @@ from botocore.exceptions import ClientError
 from server import config
 from sql import shell
 from storage import batch, settings
-from tests.kit import rest
+from tests.kit import rest, waits
 from tests.kit import s3 as kit
 
 ACCOUNT = kit.ACCOUNT
@@ -610,7 +610,7 @@ def test_a_tag_during_a_slow_put_refuses_the_file(doors: Doors, to_tag: str) -> 
         "put_object", Params={"Bucket": "lake", "Key": key}
     )
     target = url.removeprefix(doors.place.url)
-    connection = http.client.HTTPConnection(doors.host, doors.port, timeout=20)
+    connection = http.client.HTTPConnection(doors.host, doors.port, timeout=waits.WAIT_SECONDS)
     with contextlib.closing(connection):
         connection.putrequest("PUT", target)
         connection.putheader("Content-Length", "2")

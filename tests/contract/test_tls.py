@@ -25,7 +25,7 @@ from botocore import config, exceptions
 
 from server import limits
 from server.transport import connection
-from tests.kit import environments
+from tests.kit import environments, waits
 from tests.kit import server as server_kit
 
 MIB = 1 << 20
@@ -73,7 +73,7 @@ def connect(encrypted: tuple[server_kit.Running, Path]) -> ssl.SSLSocket:
     running, certificate = encrypted
     bare = socket.socket()
     bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    bare.settimeout(20)
+    bare.settimeout(waits.WAIT_SECONDS)
     bare.connect((running.host, running.port))
     context = ssl.create_default_context(cafile=str(certificate))
     return context.wrap_socket(bare, server_hostname="127.0.0.1")
@@ -241,7 +241,9 @@ def test_policies_see_the_version_of_tls(encrypted: tuple[server_kit.Running, Pa
         context = ssl.create_default_context(cafile=str(certificate))
         context.maximum_version = version
         with contextlib.closing(
-            http.client.HTTPSConnection("127.0.0.1", running.port, timeout=20, context=context)
+            http.client.HTTPSConnection(
+                "127.0.0.1", running.port, timeout=waits.WAIT_SECONDS, context=context
+            )
         ) as connection:
             connection.request("GET", "/recent-tls/k")
             statuses[version.name] = connection.getresponse().status

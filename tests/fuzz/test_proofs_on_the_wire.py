@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from server.auth import errors
+from tests.kit import waits
 from tests.server import requesting
 
 WRONG = {
@@ -131,7 +132,9 @@ class Client:
 
     def __init__(self, server) -> None:
         self._server = server
-        self._connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+        self._connection = http.client.HTTPConnection(
+            server.host, server.port, timeout=waits.WAIT_SECONDS
+        )
 
     def ask(self, method: str, target: str, headers: dict[str, bytes]) -> tuple[int, bytes]:
         connection = self._connection

@@ -29,7 +29,7 @@ import duckdb_extensions
 from server import config
 from server.s3 import guard, rows
 from storage import opening
-from tests.kit import programs
+from tests.kit import programs, waits
 
 START_SECONDS = 120
 REGION = "us-east-1"
@@ -129,7 +129,7 @@ def send(
     body: bytes | Sequence[bytes] = b"",
 ) -> Answer:
     """Send a request exactly as given, unsigned. target: raw path and query."""
-    connection = http.client.HTTPConnection(place.host, place.port, timeout=20)
+    connection = http.client.HTTPConnection(place.host, place.port, timeout=waits.WAIT_SECONDS)
     try:
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
         pieces = [body] if isinstance(body, bytes) else list(body)

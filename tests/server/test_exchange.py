@@ -26,6 +26,7 @@ from server.auth import errors as auth_errors
 from server.transport import connection
 from storage import disk
 from storage import model as storage_model
+from tests.kit import waits
 from tests.server import requesting
 from tests.server.requesting import NOW_MS, receiving, run, signed
 
@@ -452,7 +453,7 @@ def served(app, http=connection.Connection):
         yield port
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(waits.WAIT_SECONDS)
         assert not thread.is_alive()
 
 
@@ -518,7 +519,7 @@ def test_answer_that_waits_for_a_future_is_sent_once_it_is_done(transport):
 
 def test_refused_upload_that_expects_100_moves_no_byte_and_closes():
     with served(make(EchoFace())) as port, socket.create_connection(("127.0.0.1", port)) as wire:
-        wire.settimeout(10)
+        wire.settimeout(waits.WAIT_SECONDS)
         wire.sendall(
             b"PUT /required/reads HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
             b"expect: 100-continue\r\n\r\n"
@@ -533,7 +534,7 @@ def test_refused_upload_that_expects_100_moves_no_byte_and_closes():
 
 def test_accepted_upload_gets_100_continue_and_keeps_the_connection():
     with served(make(EchoFace())) as port, socket.create_connection(("127.0.0.1", port)) as wire:
-        wire.settimeout(10)
+        wire.settimeout(waits.WAIT_SECONDS)
         wire.sendall(
             b"PUT /none/reads HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
             b"expect: 100-continue\r\n\r\n"

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from server import counters, limits, looplag
-from tests.kit import s3
+from tests.kit import s3, waits
 from tests.server.requesting import request as make_request
 
 REQUESTS_MAX = 50
@@ -130,7 +130,7 @@ def test_a_long_path_is_cut():
 def test_metrics_show_the_lag(server):
     pair = base64.b64encode(f"{server.access_key}:{server.secret_key}".encode()).decode()
     name = "boathouse_loop_lag_seconds"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + waits.WAIT_SECONDS
     while True:
         answer = s3.send(server, "GET", "/_metrics", {"authorization": f"Basic {pair}"})
         assert answer.status == 200

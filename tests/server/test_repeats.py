@@ -13,6 +13,7 @@ import urllib.parse
 import pytest
 
 from server import asgi, config, limits, repeats
+from tests.kit import waits
 from tests.server import clocked as clocking
 from tests.server import requesting
 from tests.server.clocked import HOST, KEYS
@@ -276,7 +277,7 @@ def test_a_stream_of_repeats_is_answered_alike_however_it_is_split(clocked, step
         return bodies
 
     async def answer_of(reader):
-        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), waits.WAIT_SECONDS)
         assert answer.startswith(b"HTTP/1.1 200 ")
         return await reader.readexactly(5)
 

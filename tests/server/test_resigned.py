@@ -14,6 +14,7 @@ import pytest
 from server import asgi, config, limits, repeats, templates
 from server.auth import sigv4
 from server.transport import connection
+from tests.kit import waits
 from tests.server import clocked as clocking
 from tests.server import requesting, test_templates
 from tests.server.clocked import HOST, KEYS
@@ -385,7 +386,7 @@ def test_a_stream_of_signed_heads_is_answered_alike_however_it_is_split(clocked,
         return bodies
 
     async def answer_of(reader):
-        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), waits.WAIT_SECONDS)
         assert answer.startswith(b"HTTP/1.1 200 ")
         return await reader.readexactly(5)
 

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from server import errors, targets
+from tests.kit import waits
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_is_no_host_is_malformed(host):
 
 def answers(server, request: bytes) -> bytes:
     """Send a request that ends its connection; return all that came back."""
-    with socket.create_connection((server.host, server.port), timeout=20) as client:
+    with socket.create_connection((server.host, server.port), timeout=waits.WAIT_SECONDS) as client:
         client.sendall(request)
         came = b""
         while data := client.recv(65536):

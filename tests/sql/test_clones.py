@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catalog import namespaces
 from sql import clones, errors, places, schema_clones
 from storage import index
-from tests.kit import lakes, local_sql, sweeps
+from tests.kit import lakes, local_sql, sweeps, waits
 
 
 async def code_of(local: local_sql.LocalSql, text: str) -> str:
@@ -567,7 +567,7 @@ def test_cancelled_clone_leaves_no_file_and_no_database(
             with monkeypatch.context() as patched:
                 patched.setattr(clones.Clones, "share", shared)
                 running = asyncio.create_task(local.run(text))
-                await asyncio.wait_for(second.wait(), 30)
+                await asyncio.wait_for(second.wait(), waits.WAIT_SECONDS)
                 assert all_keys(local) > keys
                 running.cancel()
                 with pytest.raises(asyncio.CancelledError):

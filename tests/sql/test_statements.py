@@ -16,7 +16,7 @@ from catalog import errors as catalog_errors
 from catalog import staging
 from sql import bindings, errors, outcomes, parameters, planning, sessions
 from storage import batch
-from tests.kit import lakes, local_sql, manifestfiles
+from tests.kit import lakes, local_sql, manifestfiles, waits
 
 STAMP = datetime.datetime
 
@@ -152,7 +152,7 @@ def test_an_insert_cancelled_while_it_commits_keeps_its_files(
 
         monkeypatch.setattr(index, "commit", slow)  # the writer thread, but slow
         running = asyncio.ensure_future(local.rows("insert into t values (1)"))
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), waits.WAIT_SECONDS)
         running.cancel()
         await asyncio.sleep(0)
         go_on.set()

@@ -15,8 +15,7 @@ from catalog import decoding, store
 from catalog.metadata import contents, model
 from storage import model as storage_model
 from tests.catalog.rest import rest_server as kit
-
-WAIT_SECONDS = 20
+from tests.kit.waits import WAIT_SECONDS
 
 
 @pytest.mark.parametrize("compressed", [False, True])

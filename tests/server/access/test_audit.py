@@ -13,6 +13,7 @@ from server import limits
 from server.access import audit, errors, model
 from storage import disk
 from storage import errors as storage_errors
+from tests.kit import waits
 from tests.server import requesting
 from tests.server.requesting import run
 
@@ -235,10 +236,7 @@ def test_a_denial_in_another_thread_wakes_the_writer(tmp_path):
         await asyncio.sleep(0.3)  # the writer waits
         asyncio.get_running_loop().set_debug(True)  # refuses what is not safe in threads
         await asyncio.to_thread(log.record, ROOT, WRITE, DENIED)
-        for _ in range(100):
-            await asyncio.sleep(0.05)
-            if lines(tmp_path):
-                break
+        await waits.until(lambda: bool(lines(tmp_path)))
         await log.stop()
 
     run(live())

@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from server import config
-from tests.kit import rest, users
+from tests.kit import rest, users, waits
 from tests.kit import s3 as kit
 from tests.server import requesting
 
@@ -183,7 +183,7 @@ def _presigned(victim: Victim, change: Callable[[str], str]) -> kit.Answer:
     url = client.generate_presigned_url(
         "get_object", Params={"Bucket": "private", "Key": "k"}, ExpiresIn=60
     )
-    answer = requests.get(change(url), timeout=20)
+    answer = requests.get(change(url), timeout=waits.WAIT_SECONDS)
     return kit.Answer(
         status=answer.status_code,
         headers={name.lower(): value for name, value in answer.headers.items()},

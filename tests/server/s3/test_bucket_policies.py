@@ -19,6 +19,7 @@ from server import config
 from server.access import model, policies, publicity
 from server.s3 import engines, ownership
 from tests.kit import s3 as kit
+from tests.kit import waits
 
 OTHER_ACCOUNT = "111111111111"
 LATE = "2099-01-01T00:00:00Z"
@@ -238,11 +239,11 @@ def test_a_condition_on_the_age_of_a_signature(
     assert kit.call(place, "GET", f"/{bucket}/k", **keys).status == status
     presigner = kit.client(place, **keys, config={"signature_version": "s3v4"})
     url = presigner.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
-    assert requests.get(url, timeout=20).status_code == status
+    assert requests.get(url, timeout=waits.WAIT_SECONDS).status_code == status
     # A presigned URL of version 2 does not say when it was signed.
     presigner = kit.client(place, **keys, config={"signature_version": "s3"})
     url = presigner.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
-    assert requests.get(url, timeout=20).status_code == 403
+    assert requests.get(url, timeout=waits.WAIT_SECONDS).status_code == 403
 
 
 def test_a_variable_has_the_value_of_a_tag_of_the_object(
@@ -585,7 +586,10 @@ def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signat
     )
     url = presigner.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "new"})
     for headers in ({}, {"x-amz-content-sha256": digest}):
-        assert requests.put(url, data=b"x", headers=headers, timeout=20).status_code == 403
+        assert (
+            requests.put(url, data=b"x", headers=headers, timeout=waits.WAIT_SECONDS).status_code
+            == 403
+        )
 
 
 @pytest.mark.parametrize(
@@ -860,7 +864,7 @@ def test_conditions_tell_how_a_request_was_signed(
             config={"signature_version": each},
         )
         url = presigner.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"})
-        statuses[each] = requests.get(url, timeout=20).status_code
+        statuses[each] = requests.get(url, timeout=waits.WAIT_SECONDS).status_code
     assert statuses == {"s3": 200, "s3v4": 200} | {version: 403}
 
 

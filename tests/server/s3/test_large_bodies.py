@@ -19,6 +19,7 @@ import pytest
 
 from storage import blobs
 from tests.kit import s3 as kit
+from tests.kit import waits
 from tests.kit.waits import WAIT_SECONDS
 
 MIB = 1 << 20
@@ -76,7 +77,7 @@ def test_a_large_body_is_stored_whole_and_its_connection_serves_on(
         "content-md5": base64.b64encode(hashlib.md5(BODY).digest()).decode(),
         "x-amz-checksum-crc32": base64.b64encode(zlib.crc32(BODY).to_bytes(4, "big")).decode(),
     }
-    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=waits.WAIT_SECONDS)
     for number, payload_hash in enumerate(("UNSIGNED-PAYLOAD", hashlib.sha256(BODY).hexdigest())):
         answer = put(
             store, connection, f"/{bucket}/{number}", dict(right), payload_hash=payload_hash
@@ -104,7 +105,7 @@ def test_a_large_body_with_a_wrong_digest_leaves_nothing(
     code: bytes,
 ) -> None:
     before = files_of(store)
-    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=waits.WAIT_SECONDS)
     status, _, body = put(store, connection, f"/{bucket}/k", headers, payload_hash=payload_hash)
     assert status == 400
     assert b"<Code>" + code + b"</Code>" in body
@@ -167,7 +168,7 @@ def test_a_client_that_is_lost_within_a_large_body_leaves_nothing(
     headers = {"content-length": str(len(BODY))}
     signed = kit.sign(store, "PUT", target, headers, payload_hash="UNSIGNED-PAYLOAD")
     lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
-    with socket.create_connection((store.host, store.port), timeout=20) as client:
+    with socket.create_connection((store.host, store.port), timeout=waits.WAIT_SECONDS) as client:
         client.sendall(f"PUT {target} HTTP/1.1\r\n{lines}\r\n".encode() + BODY[: 2 * MIB])
         wait_for(lambda: bool(stretches))
     wait_for(lambda: files_of(store) <= before)

@@ -16,6 +16,7 @@ import requests
 
 from server import config
 from tests.kit import s3 as kit
+from tests.kit import waits
 
 LATER = datetime.datetime(2140, 1, 1, tzinfo=datetime.UTC)
 MUCH_LATER = datetime.datetime(2141, 1, 1, tzinfo=datetime.UTC)
@@ -225,7 +226,9 @@ def test_a_bucket_without_object_lock_takes_no_lock(s3: Any, bucket: str) -> Non
         Fields={"x-amz-object-lock-legal-hold": "ON"},
         Conditions=[{"x-amz-object-lock-legal-hold": "ON"}],
     )
-    answer = requests.post(form["url"], data=form["fields"], files={"file": b"2"}, timeout=20)
+    answer = requests.post(
+        form["url"], data=form["fields"], files={"file": b"2"}, timeout=waits.WAIT_SECONDS
+    )
     assert answer.status_code == 400
     assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
 
@@ -344,7 +347,9 @@ def test_copies_and_uploads_name_locks_and_inherit_none(s3: Any, locked: str) ->
         Fields={"x-amz-object-lock-legal-hold": "ON"},
         Conditions=[{"x-amz-object-lock-legal-hold": "ON"}],
     )
-    answer = requests.post(form["url"], data=form["fields"], files={"file": b"2"}, timeout=20)
+    answer = requests.post(
+        form["url"], data=form["fields"], files={"file": b"2"}, timeout=waits.WAIT_SECONDS
+    )
     assert answer.status_code == 204
     assert s3.get_object_legal_hold(Bucket=locked, Key="form")["LegalHold"]["Status"] == "ON"
 
@@ -370,7 +375,10 @@ def test_a_lock_in_a_presigned_url_means_what_its_header_means(
         "x-amz-object-lock-retain-until-date": "2140-01-01T00:00:00Z",
     }
     answer = requests.put(
-        url, data=b"x", headers=headers if signature_version == "s3v4" else {}, timeout=20
+        url,
+        data=b"x",
+        headers=headers if signature_version == "s3v4" else {},
+        timeout=waits.WAIT_SECONDS,
     )
     assert answer.status_code == 200, answer.content
     assert s3.get_object_retention(Bucket=locked, Key="k")["Retention"] == GOVERNED

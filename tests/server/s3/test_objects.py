@@ -21,6 +21,7 @@ from awscrt import checksums as crt
 
 from storage import blobs
 from tests.kit import s3 as kit
+from tests.kit import waits
 
 BODY = bytes(range(256)) * 40
 ETAG = f'"{hashlib.md5(BODY).hexdigest()}"'
@@ -730,7 +731,7 @@ def test_a_copy_begins_anew_where_the_bytes_that_it_found_are_freed(
     def replace() -> None:
         s3.put_object(Bucket=bucket, Key="a", Body=b"later")
         freeing = store.storage.sweep.once(row_grace_ms=-1000, file_grace_ms=-1000)
-        assert asyncio.run_coroutine_threadsafe(freeing, store.loop).result(20)
+        assert asyncio.run_coroutine_threadsafe(freeing, store.loop).result(waits.WAIT_SECONDS)
 
     overtaken(store, monkeypatch, replace)
     s3.copy_object(Bucket=bucket, Key="b", CopySource=f"{bucket}/a")

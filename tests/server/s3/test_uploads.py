@@ -20,6 +20,7 @@ from awscrt import checksums as crt
 
 from server.s3 import objects, uploads
 from tests.kit import s3 as kit
+from tests.kit import waits
 
 MIB = 1 << 20
 FIRST = hashlib.shake_256(b"first").digest(5 * MIB)
@@ -236,7 +237,7 @@ def test_a_part_sent_again_while_the_first_is_under_way_yields_to_the_one_that_e
     target = f"/{bucket}/k?partNumber=1&uploadId={upload}"
     digest = hashlib.sha256(b"first!").hexdigest()
     first = kit.sign(store, "PUT", target, {"content-length": "6"}, payload_hash=digest)
-    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=waits.WAIT_SECONDS)
     with contextlib.closing(connection):
         connection.putrequest("PUT", target, skip_host=True, skip_accept_encoding=True)
         for name, value in first.items():
@@ -444,7 +445,7 @@ def test_a_slow_reader_gets_every_part_of_an_object_deleted_and_swept_meanwhile(
     wire = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        reader.settimeout(30)
+        reader.settimeout(waits.WAIT_SECONDS)
         reader.connect((store.host, store.port))
         reader.sendall(f"GET {target} HTTP/1.1\r\n{wire}connection: close\r\n\r\n".encode())
         answer = reader.recv(1000)
@@ -522,7 +523,7 @@ def test_an_upload_of_ten_thousand_parts_is_completed_over_the_wire(
     digests = [hashlib.md5(body).digest() for body in bodies]
     named = {"Bucket": bucket, "Key": "k"}
     upload_id = s3.create_multipart_upload(**named)["UploadId"]
-    connection = http.client.HTTPConnection(store.host, store.port, timeout=20)
+    connection = http.client.HTTPConnection(store.host, store.port, timeout=waits.WAIT_SECONDS)
     for number, (body, digest) in enumerate(zip(bodies, digests, strict=True), 1):
         target = f"/{bucket}/k?partNumber={number}&uploadId={upload_id}"
         signed = kit.sign(store, "PUT", target, payload_hash="UNSIGNED-PAYLOAD")

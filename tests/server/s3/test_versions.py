@@ -14,6 +14,7 @@ import requests
 
 from server import config
 from tests.kit import s3 as kit
+from tests.kit import waits
 
 UNKNOWN = "0" * 32
 MALFORMED = ("abc", "undefined", "f" * 31, "F" * 32, UNKNOWN + "0")
@@ -366,7 +367,9 @@ def test_a_multipart_upload_makes_a_version_of_a_version(s3: Any, versioned: str
 def test_a_form_makes_a_version(store: kit.ObjectStore, s3: Any, versioned: str) -> None:
     first = put(s3, versioned, "k", b"1")
     form = s3.generate_presigned_post(versioned, "k")
-    answer = requests.post(form["url"], data=form["fields"], files={"file": b"2"}, timeout=20)
+    answer = requests.post(
+        form["url"], data=form["fields"], files={"file": b"2"}, timeout=waits.WAIT_SECONDS
+    )
     assert answer.status_code == 204
     second = answer.headers["x-amz-version-id"]
     assert [each for _, each, _ in entries(s3, versioned)] == [second, first]
