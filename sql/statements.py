@@ -315,7 +315,7 @@ class Statements:
             spelled = filling.spell_out(filled, variables)
             return filling.fold(spelled) if ignores_case else spelled, kept
 
-        return await asyncio.to_thread(fill) if len(text) > limits.TOKENS_HERE_MAX else fill()
+        return await asyncio.to_thread(fill) if len(text) > limits.TEXT_HERE_LENGTH_MAX else fill()
 
     async def _closing(
         self, batches: AsyncIterator[pa.RecordBatch], staged: staged_reads.Opened

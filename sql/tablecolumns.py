@@ -32,7 +32,8 @@ class TableColumns:
         self, table: pinned.PinnedTable, bounds: Bounds
     ) -> tuple[shapes.ShapeColumn, ...]:
         """Return a table's columns for the binder. bounds: claimed by its manifests."""
-        key = table.loaded.pointer.object_uuid
+        # Some queries want the bounds and some do not, in turn.
+        key = (table.loaded.pointer.object_uuid, bool(bounds))
         facts = (*_facts(table), bounds)
         kept = self._shapes.get(key)
         if kept is not None and kept[0] == facts:
