@@ -57,6 +57,8 @@ LONG_ROWS = 100
 MAP_SIZE_BYTES = 1 << 40
 RESERVE_BYTES = 8 << 20
 SHORT_OF_ROOM_BYTES = 32 << 20
+BESIDE_RESERVE_BYTES = 1 << 20
+"""What the reserve, when it is allocated, leaves to commits and logs."""
 READERS_MAX = 1024
 KEY_BYTES_MAX = 511
 BUCKET_ID_BYTES = 4
@@ -206,6 +208,8 @@ class Index:
         self._disk = disk
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
+        # Held while the reserve is allocated: its bytes are neither room nor a reserve until then.
+        self._allocating = threading.Lock()
         self._environment = _open_environment(path, map_size_bytes)
         self._changes: Counter[bytes] = Counter()
         # What the open transaction has changed. Only the writer thread replaces and fills it.
@@ -328,17 +332,25 @@ class Index:
         future.result()
 
     def tend(self) -> None:
-        """Measure the free room, and restore the reserve if it was released."""
-        if not self._disk.exists(self._ballast):
-            aside = self._ballast.with_name(self._ballast.name + ".new")
-            self._disk.unlink(aside)
-            try:
-                self._disk.allocate(aside, self._reserve_bytes)
-                self._disk.move(aside, self._ballast)
-            except errors.DiskFull:
-                with contextlib.suppress(errors.DiskReadOnly):
-                    self._disk.unlink(aside)
+        """Measure the free room, and restore the reserve if it was released and has room."""
+        with self._allocating:
+            if not self._disk.exists(self._ballast) and self._has_room_for_reserve():
+                self._allocate_reserve()
         self._crowded = self._is_crowded()
+
+    def _has_room_for_reserve(self) -> bool:
+        room_bytes = self._disk.room_bytes(self._ballast.parent)
+        return room_bytes >= self._reserve_bytes + BESIDE_RESERVE_BYTES
+
+    def _allocate_reserve(self) -> None:
+        aside = self._ballast.with_name(self._ballast.name + ".new")
+        self._disk.unlink(aside)
+        try:
+            self._disk.allocate(aside, self._reserve_bytes)
+            self._disk.move(aside, self._ballast)
+        except errors.DiskFull:
+            with contextlib.suppress(errors.DiskReadOnly):
+                self._disk.unlink(aside)
 
     @property
     def is_crowded(self) -> bool:
@@ -583,13 +595,15 @@ class Index:
                 loop.call_soon(self._end_turn, lane, len(lane.waiting), GATHERING_TURNS_MAX)
 
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
-        """Try a Batch that found no room again, alone, on the reserve, if it makes room."""
+        """Try a Batch that found no room again, alone, without the reserve, if it makes room."""
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
         try:
-            if not waiting.batch.makes_room or not self._disk.exists(self._ballast):
+            if not waiting.batch.makes_room:
                 self._crowded = self._is_crowded()
                 return _Settled(waiting=waiting, error=refusal)
-            self._disk.unlink(self._ballast)
+            # A reserve that is being allocated is whole after this, or its room is free again.
+            with self._allocating:
+                self._disk.unlink(self._ballast)
         except errors.DiskReadOnly as error:
             return _Settled(waiting=waiting, error=error)
         except (errors.DiskFull, OSError) as error:

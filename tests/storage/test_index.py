@@ -22,7 +22,13 @@ from storage import errors
 from storage import index as storage_index
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
-from storage.index import GATHERING_TURNS_MAX, GROUP_MAX, READERS_MAX, Index
+from storage.index import (
+    BESIDE_RESERVE_BYTES,
+    GATHERING_TURNS_MAX,
+    GROUP_MAX,
+    READERS_MAX,
+    Index,
+)
 from tests.kit.waits import WAIT_SECONDS
 
 STORE = Store.REFS
@@ -598,6 +604,70 @@ def test_a_full_disk_gives_its_ballast_to_deletions_and_to_nothing_else(tmp_path
     assert (tmp_path / "i" / "reserve").stat().st_size == 1 << 20
     index.commit_now(Batch(writes=(put(b"c"),)))
     assert [key for key, _ in rows(index)] == [b"b", b"c"]
+    index.close()
+
+
+class Allocating(Disk):
+    """A disk whose last room goes into the reserve, until that fails for want of more."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.allocating, self.go_on = threading.Event(), threading.Event()
+
+    def transact(self, commit: Callable[[], Any]) -> None:
+        if self.full:
+            if self.allocating.is_set():
+                self.go_on.set()
+            raise errors.DiskFull("no room")
+        super().transact(commit)
+
+    def allocate(self, path: Path, size_bytes: int) -> None:
+        super().allocate(path, size_bytes)
+        self.full = True
+        self.allocating.set()
+        assert self.go_on.wait(60)
+        self.full = False
+        raise errors.DiskFull("no room")
+
+
+def test_a_deletion_waits_for_room_that_a_new_reserve_takes_and_gives_back(tmp_path: Path) -> None:
+    disk = Allocating()
+    disk.go_on.set()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    index.commit_now(Batch(writes=(put(b"a"), put(b"b")), makes_room=True))
+    disk.allocating.clear()
+    disk.go_on.clear()
+    tending = threading.Thread(target=index.tend)
+    tending.start()
+    assert disk.allocating.wait(60)
+    index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=True))
+    tending.join()
+    assert [key for key, _ in rows(index)] == [b"b"]
+    assert list((tmp_path / "i").glob("reserve*")) == []
+    index.close()
+
+
+class Measured(Full):
+    """A disk with so much room as a test says."""
+
+    left_bytes = 1 << 30
+
+    def room_bytes(self, path: Path) -> int:
+        return self.left_bytes
+
+
+def test_a_reserve_is_not_begun_where_the_disk_has_no_room_for_it(tmp_path: Path) -> None:
+    disk = Measured()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    disk.full = True
+    index.commit_now(Batch(writes=(put(b"a"),), makes_room=True))
+    disk.full = False
+    room_bytes = (1 << 20) + BESIDE_RESERVE_BYTES
+    for left, is_there in ((room_bytes - 1, False), (room_bytes, True)):
+        disk.left_bytes = left
+        index.tend()
+        assert [each.name for each in (tmp_path / "i").glob("reserve*")] == ["reserve"] * is_there
+        assert index.is_crowded != is_there
     index.close()
 
 
