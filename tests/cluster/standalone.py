@@ -18,7 +18,10 @@ from pipeline import java
 from tests.kit import server as server_kit
 
 MASTER, WORKER = (f"org.apache.spark.deploy.{name}" for name in ("master.Master", "worker.Worker"))
-START_SECONDS = 120
+START_SECONDS = 600
+HANG_SECONDS = 1_500
+"""When a job, or what a connector runs, is taken for one that hangs. No test measures by it."""
+TEST_SECONDS = 1_800
 HOST = "127.0.0.1"
 JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -102,7 +105,7 @@ def run_pipeline(running: server_kit.Running, cluster: Cluster, *arguments: str)
         cwd=server_kit.ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

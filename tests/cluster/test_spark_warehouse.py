@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.long,
     pytest.mark.cluster,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(standalone.TEST_SECONDS),
 ]
 
 SCALE = 0.002
@@ -78,7 +78,7 @@ def said(lake: server_kit.Running, lines: str) -> list[Any]:
         port=lake.port,
         user=lake.access_key,
         password=lake.secret_key,
-        timeout_seconds=500,
+        timeout_seconds=standalone.HANG_SECONDS,
     ).checked()
 
 

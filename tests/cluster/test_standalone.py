@@ -10,7 +10,12 @@ from tests.cluster import standalone
 from tests.kit import lake_client, s3
 from tests.kit import server as server_kit
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.cluster]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.long,
+    pytest.mark.cluster,
+    pytest.mark.timeout(standalone.TEST_SECONDS),
+]
 
 ROWS = 1_000
 

@@ -12,6 +12,7 @@ import dataclasses
 import http.client
 import itertools
 import json
+import re
 import typing
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ from s3tables import face as s3tables_face
 from server.iam import face as iam_face
 from server.s3 import rows as s3_rows
 from server.sts import face as sts_face
-from sql import shell, show_listings
+from sql import shell, show_listings, stagerows
 from sql.dialect import operations, parse
 from storage import batch
 from tests.kit import access_buckets, access_statements, access_table, aws, post_forms, programs
@@ -59,6 +60,18 @@ class Scene(dict[str, str]):
     def __missing__(self, name: str) -> str:
         value = self[name] = str(getattr(self, f"_set_up_{name}")())
         return value
+
+    def staged(self, rows: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Return the rows of the stages and file formats in this scene's schemas."""
+        return [
+            (key, value)
+            for key, value in rows
+            if key.startswith((stagerows.all_of("stage"), stagerows.all_of("file format")))
+            and re.fullmatch(
+                f"[a-z]+{self._number}",
+                stagerows.decode(value, stagerows.StagingRow).namespace[0],
+            )
+        ]
 
     def fill(self, value: Any) -> Any:
         """Return a value with the names in its texts."""
@@ -541,6 +554,11 @@ def test_a_request_needs_each_of_its_rights_and_no_further_one(
     for store, rows in records_of(doors.server, but=uncompared).items():
         if store in SHRINKING:
             assert set(rows) <= set(before[store]), store
+        elif store is stagerows.STORE:
+            # A sweep drops those of schemas that are gone with their scenes, at any time.
+            assert scene.staged(rows) == scene.staged(before[store])
+            added = {key for key, _ in rows} - {key for key, _ in before[store]}
+            assert all(key.startswith(stagerows.ALL_DROPPED) for key in added)
         else:
             assert rows == before[store], store
     doors.grant("exactly", *statements)

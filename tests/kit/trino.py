@@ -33,7 +33,8 @@ ARTEFACTS = {
     "trino-iceberg": "zip",
 }
 FETCH_TIMEOUT_SECONDS = 600
-START_TIMEOUT_SECONDS = 180
+START_TIMEOUT_SECONDS = 600
+"""Half a minute on two cores; 124 s where thirty programs wanted them, until its first port."""
 QUERY_TIMEOUT_SECONDS = 300
 STOP_TIMEOUT_SECONDS = 60
 
