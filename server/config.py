@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import difflib
 import ipaddress
 import json
 import re
@@ -809,8 +810,10 @@ def _refuse(setting: Setting, value: object, where: str) -> Any:
 def _check_keys(where: str, keys: Iterable[str], known_keys: Sequence[str]) -> None:
     for key in keys:
         if key not in known_keys:
+            near = difflib.get_close_matches(key[:100], known_keys, n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
             raise InvalidConfig(
-                f"{where}: unknown key {key!r}; the keys are {', '.join(known_keys)}"
+                f"{where}: unknown key {key!r}{meant}; the keys are {', '.join(known_keys)}"
             )
 
 

@@ -253,12 +253,13 @@ def test_recover_of_no_data_folder_makes_none(tmp_path: Path) -> None:
         ("port = [", "mini.py: mini.toml: Invalid value (at end of document)"),
         (
             "prot = 1",
-            "mini.py: mini.toml: unknown key 'prot'; the keys are "
+            "mini.py: mini.toml: unknown key 'prot'; did you mean port?; the keys are "
             + ", ".join([*(setting.name for setting in config.SETTINGS), *config.FURTHER_KEYS]),
         ),
         (
             "[table_buckets.lake]\nlayuot = 'strict'",
-            "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; the keys are layout, "
+            "mini.py: mini.toml [table_buckets.lake]: unknown key 'layuot'; "
+            "did you mean layout?; the keys are layout, "
             "require_registered, aws_strict, requested_location, unreferenced_days, "
             "noncurrent_days, history_days, dropped_table_days, purge_on_drop, manifests_max, "
             "statistics_snapshots, protected",

@@ -101,7 +101,7 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
 @pytest.mark.parametrize(
     ("flags", "environment", "document", "said"),
     [
-        ({}, {}, {"prot": 1}, "unknown key 'prot'"),
+        ({}, {}, {"prot": 1}, "unknown key 'prot'; did you mean port?; the keys are data"),
         ({}, {"BOATHOUSE_PORT": "many"}, {}, "not a whole number"),
         ({}, {}, {"port": "5253x"}, "not a whole number"),
         ({}, {}, {"port": True}, "not a whole number"),
@@ -112,7 +112,12 @@ ALICE = {"name": "a", "access_key": "k", "secret_key": "s"}
         ({"tls_cert": "c.pem"}, {}, {}, "go together"),
         ({"table_buckets": []}, {}, {}, "at least one --table-bucket"),
         ({}, {}, {"users": [{"name": "a", "access_key": "k"}]}, "secret_key is missing"),
-        ({}, {}, {"users": [{"nam": "a"}]}, "unknown key 'nam'; the keys are name, access_key"),
+        (
+            {},
+            {},
+            {"users": [{"nam": "a"}]},
+            "unknown key 'nam'; did you mean name?; the keys are name, access_key",
+        ),
         ({}, {}, {"users": {"name": "a"}}, "not a list"),
         ({}, {}, {"identity_provider_keys": ["k"]}, "[identity_provider_keys]: not a table"),
         ({}, {}, {"identity_provider_keys": {"idp": "k"}}, "'idp' is not the URL of a provider"),
