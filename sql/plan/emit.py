@@ -203,6 +203,15 @@ def _column(quote: Quote, column: code.ColumnUse) -> Pieces:
 
 
 def _call(call: code.FunctionUse) -> Pieces:
+    pieces = called(call)
+    # The engine takes the largest value so far for one that rises, and leaves a sort by it out.
+    # Where the first rows see no value, theirs is NULL, which may belong at the other end.
+    is_running = call.name in ("min", "max") and call.over is not None and call.over.order
+    return ["greatest(", *pieces, ")"] if is_running else pieces
+
+
+def called(call: code.FunctionUse) -> Pieces:
+    """Return the pieces of a call, as every SQL writes it."""
     name = kernelforms.engine_name(call.name) if call.is_kernel else call.name
     pieces: Pieces = [f"{name}(DISTINCT " if call.is_distinct else f"{name}("]
     pieces += _listed(call.arguments)

@@ -176,7 +176,7 @@ def _call(call: code.FunctionUse) -> Pieces:
         raise errors.unsupported("a window frame of an INTERVAL in Spark SQL")
     if name == "round" and (quotient := _quotient(call)) is not None:
         return quotient
-    return emit.PIECES[code.FunctionUse](dataclasses.replace(call, name=name))
+    return emit.called(dataclasses.replace(call, name=name))
 
 
 PARAMETERS: Final = re.compile("_[0-9a-f]{8,}$")
