@@ -1325,10 +1325,21 @@ def compare(left: Expr, right: Expr, operator: str) -> Expr:
     assert operator in COMPARISONS
     left, right, operator = _without_fine_bound(left, right, operator)
     left, right = comparable(left, right)
+    if left.type.name == "real":
+        left, right = _beside_zero(left, right), _beside_zero(right, left)
     nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
     return exprs.derived(
         code.infix(left, operator, right), sqltypes.BOOLEAN, [left, right], nullable=nullable
     )
+
+
+def _beside_zero(side: Expr, other: Expr) -> Expr:
+    """Return a float that is compared with zero so that it is no -0.0.
+
+    The engine makes a list of several comparisons with constants, and its lists tell them apart.
+    """
+    is_zero = other.is_literal and other.literal == 0
+    return as_key(side) if is_zero and side.origin is None and not side.is_literal else side
 
 
 def _without_fine_bound(left: Expr, right: Expr, operator: str) -> tuple[Expr, Expr, str]:
