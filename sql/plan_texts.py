@@ -92,6 +92,9 @@ def steps(
         if name == "Projection" and index == 0 and not verb:
             above.append((level, root, ""))
             continue
+        if name == "Projection" and NAMED_APART.fullmatch(rest):
+            above.append((level, parent, alias))
+            continue
         if name not in CARRIERS:
             alias = ""
         step = _step(name, rest, number=len(listed), parent=parent, scans=left)
@@ -257,7 +260,7 @@ def _listed(rest: str) -> tuple[str, ...]:
 def _plain(text: str) -> str:
     """Return an expression without the engine's marks of types and of its own names."""
     text = LITERAL.sub(lambda match: _literal(match[1]), text)
-    return USE.sub("", NUMBERED.sub("", text))
+    return USE.sub("", NUMBERED.sub("", REPEATED.sub(r"\1.", text)))
 
 
 def _literal(value: str) -> str:
@@ -270,6 +273,12 @@ LITERAL: Final = re.compile(
     r"\b(?:U?Int(?:8|16|32|64)|Float(?:32|64)|Boolean|(?:Large)?Utf8(?:View)?|Date32)"
     r"\((\"[^\"]*\"|[^()\"]*)\)"
 )
+REPEATED: Final = re.compile(r"(\w+#\d+)\.\1\.")
+"""The alias before a name that columns of joined tables have apart (`sql.plan.naming`)."""
+NAMED_APART: Final = re.compile(
+    r"(?=.* AS )(?:(?P<a>[\w.#]+) AS (?P=a)|[\w.#]+)(?:, (?:(?P<b>[\w.#]+) AS (?P=b)|[\w.#]+))*"
+)
+"""A projection that only names columns so."""
 NUMBERED: Final = re.compile(r"(?<=\w)#\d+\b")
 """The number that the dialect gives a name of FROM, to tell two of the same name apart."""
 USE: Final = re.compile(r"\b\d+:(?=[A-Za-z_])")

@@ -35,6 +35,7 @@ from sql.plan import (
     emit,
     emit_spark,
     instants,
+    naming,
     padding,
     predicates,
     relations,
@@ -323,8 +324,9 @@ class Binder:
     def finish(self, query: PlannedQuery, count: int) -> BoundQuery:
         called: set[str] = set()
         spark, spark_refusal = self._spark(query) if self.environment.emits_spark else ("", ())
+        rel = naming.distinct(padding.hidden(query.rel, self.alias))
         return BoundQuery(
-            sql=emit.text(padding.hidden(query.rel, self.alias), called),
+            sql=emit.text(rel, called),
             columns=tuple(self._result_column(output) for output in query.outputs),
             types=tuple(output.type for output in query.outputs),
             functions=tuple(sorted(called)),
