@@ -278,6 +278,7 @@ def _rounded(operand: Type, *_: Type) -> Type | None:
 
 
 SIX = "DuckDB's quotient is a double, Snowflake's a NUMBER with six more places, rounded half away"
+SHORT_PRODUCTS = "DuckDB multiplies two DECIMALs of at most 18 digits in 64 bits"
 SPELLED = "the name differs"
 NULLS = "NULL if an argument is NULL; DuckDB leaves NULLs out"
 CASTS = "the type of the result is Snowflake's"
@@ -376,7 +377,7 @@ FORMS: tuple[Form, ...] = (
     # Numbers
     form(_sum_of, "NN", "({0} + {1})"),
     form(_sum_of, "NN", "({0} - {1})"),
-    form(_product_of, "NN", "({0} * {1})"),
+    form(_product_of, "NN", "({0} * {1})", "product", SHORT_PRODUCTS),
     form(_quotient_of, "NN", "({0} / nullif({1}, 0))", "quotient", SIX),
     form(
         _quotient_of,
@@ -553,6 +554,17 @@ def _divided(left: Type, right: Type, result: Type) -> str:
     denominator = "nullif(cast(replace(cast({1} as varchar), '.', '') as hugeint), 0)"
     quotient = f"rounded_quotient({numerator}, {denominator})"
     return f"cast(places(cast({quotient} as varchar), {result.scale}) as {result.theirs})"
+
+
+SHORT_DECIMAL_MAX = 18
+"""The most digits of a DECIMAL that DuckDB holds in 64 bits."""
+
+
+def _multiplied(left: Type, right: Type) -> str:
+    """Return DuckDB's exact product."""
+    if max(left.precision, right.precision) > SHORT_DECIMAL_MAX:
+        return "({0} * {1})"
+    return f"(cast({{0}} as decimal({SHORT_DECIMAL_MAX + 1}, {left.scale})) * {{1}})"
 
 
 MACROS = (
@@ -1000,7 +1012,9 @@ class Generator:
         if result is None:
             return None
         theirs = row.theirs
-        if theirs.startswith("quotient"):
+        if theirs == "product":
+            theirs = _multiplied(types[0], types[1])
+        elif theirs.startswith("quotient"):
             theirs = _divided(types[0], types[1], result)
             if row.theirs.endswith("zero"):
                 theirs = f"(case when {{1}} = 0 then 0 else {theirs} end)"
