@@ -664,7 +664,11 @@ class Generator:
             theirs=f"({{0}}) {word.replace('minus', 'except')} ({{1}})",
             parts=(left.node, right.node),
         )
-        return Query(node=node, columns=left.columns)
+        columns = tuple(
+            dataclasses.replace(ours, is_tame=ours.is_tame and theirs.is_tame)
+            for ours, theirs in zip(left.columns, right.columns, strict=True)
+        )
+        return Query(node=node, columns=columns)
 
     def _select(
         self,
