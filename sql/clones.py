@@ -127,6 +127,12 @@ def _properties(
     kept = {str(ids[int(old)]): text for old, text in declared.items() if int(old) in ids}
     if kept:
         stored[tabletypes.DECLARED] = json.dumps(kept, separators=(",", ":"))
+    quoted = tabletypes.quoted_text(
+        ids[old] for old in tabletypes.quoted_ids(metadata.properties) if old in ids
+    )
+    stored.pop(tabletypes.QUOTED, None)
+    if quoted is not None:
+        stored[tabletypes.QUOTED] = quoted
     defaults = {
         ids[old]: _started(default, numbers.get(old))
         for old, default in column_defaults.read(metadata.properties).items()

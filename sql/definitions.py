@@ -710,6 +710,7 @@ def _new_table(
     columns = [
         writes.NewColumn(
             name=column.name.stored,
+            is_quoted=column.name.quoted,
             type=column.type or sqltypes.TEXT,
             required=column.required,
             comment=column.comment,
@@ -746,6 +747,7 @@ def new_columns(
             columns.append(
                 writes.NewColumn(
                     name=named_columns[index].name.stored,
+                    is_quoted=named_columns[index].name.quoted,
                     type=named_columns[index].type or _storable(sql_type),
                     required=named_columns[index].required,
                     comment=named_columns[index].comment,
@@ -753,7 +755,11 @@ def new_columns(
             )
         else:
             columns.append(
-                writes.NewColumn(name=_stored_name(column.name), type=_storable(sql_type))
+                writes.NewColumn(
+                    name=_stored_name(column.name),
+                    is_quoted=_stored_name(column.name) == column.name,
+                    type=_storable(sql_type),
+                )
             )
     return columns
 

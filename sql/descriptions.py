@@ -82,7 +82,7 @@ def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
     defaults = column_defaults.read(loaded.metadata.properties)
     return [
         ColumnDescription(
-            name=names.shown(column.name),
+            name=column.shown,
             type=column.type,
             nullable=column.nullable,
             comment=str(field.get("doc", "")),
@@ -116,7 +116,7 @@ def view_columns(view: stored_views.View) -> list[ColumnDescription]:
     """Return a view's columns."""
     return [
         ColumnDescription(
-            name=names.shown(column.name),
+            name=column.shown,
             type=column.type,
             nullable=column.nullable,
             comment=comment,

@@ -57,6 +57,7 @@ OWN_PROPERTIES: Final = (
     "comment",
     tabletypes.FORM,
     tabletypes.DECLARED,
+    tabletypes.QUOTED,
     column_defaults.PROPERTY,
     keys.PROPERTY,
 )

@@ -67,6 +67,7 @@ class _Draft:
         self.fields: list[Json] = [dict(field) for field in schema["fields"]]
         self.identifiers: list[int] = list(schema.get("identifier-field-ids") or ())
         self.declared = tabletypes.declared_types(metadata.properties)
+        self.quoted = set(tabletypes.quoted_ids(metadata.properties))
         self.defaults = column_defaults.read(metadata.properties)
         self.keys = list(keys.read(metadata.properties, schema))
         self.last_id = metadata.last_column_id
@@ -90,6 +91,13 @@ class _Draft:
             raise errors.invalid_identifier(ident.folded)
         return field
 
+    def name(self, field: Json, ident: names.Ident) -> None:
+        """Give a column its name, and remember that it stands in double quotes."""
+        field["name"] = ident.stored
+        self.quoted.discard(field["id"])
+        if ident.quoted and names.PLAIN.fullmatch(ident.stored):
+            self.quoted.add(field["id"])
+
     def finished(self) -> SchemaPlan:
         metadata, schema = self.metadata, self.metadata.current_schema()
         updates: list[Json] = []
@@ -106,6 +114,7 @@ class _Draft:
             tabletypes.DECLARED: _encoded(self.declared),
             column_defaults.PROPERTY: column_defaults.encode(self.defaults),
             keys.PROPERTY: keys.encode(self.keys),
+            tabletypes.QUOTED: tabletypes.quoted_text(self.quoted),
         }
         listing = _property_updates(properties, metadata.properties)
         return SchemaPlan(
@@ -200,6 +209,7 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
         declared = tabletypes.declared_text(column.type)
         if declared is not None:
             draft.declared[draft.last_id] = declared
+        draft.name(field, column.name)
         draft.fields.append(field)
     for key in change.keys:
         if all(ident in added for ident in key.columns):
@@ -253,6 +263,7 @@ def _drop_columns(draft: _Draft, change: operations.DropColumns) -> None:
         draft.fields.remove(field)
         draft.declared.pop(field["id"], None)
         draft.defaults.pop(field["id"], None)
+        draft.quoted.discard(field["id"])
     if not draft.fields:
         raise _cannot_drop(change.columns[-1], "it is the table's only column")
 
@@ -267,7 +278,7 @@ def _rename_column(draft: _Draft, change: operations.RenameColumn) -> None:
     standing = draft.namesake(change.to)
     if standing is not None and standing is not field:
         raise _already_exists(change.to)
-    field["name"] = change.to.stored
+    draft.name(field, change.to)
 
 
 def _change_column(

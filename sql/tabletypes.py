@@ -30,6 +30,10 @@ TRANSIENT = "transient"
 word TRANSIENT. SHOW says of other tables that they are Iceberg tables, as Snowflake does of those
 that name their format."""
 
+QUOTED = "boathouse.sql.quoted"
+"""Table property: JSON list of the ids of the columns whose lower-case names stood in double quotes
+as they were declared. SQL shows these as they are; others it shows in upper case."""
+
 SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
     "VARIANT": sqltypes.VARIANT,
     "OBJECT": sqltypes.OBJECT,
@@ -163,6 +167,20 @@ def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
         return {}
 
 
+def quoted_ids(properties: Mapping[str, str]) -> frozenset[int]:
+    """Return the ids of the columns with lower-case names in quotes; none if damaged."""
+    try:
+        return frozenset(int(field_id) for field_id in json.loads(properties.get(QUOTED, "[]")))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
+def quoted_text(field_ids: Iterable[int]) -> str | None:
+    """Return the property of the columns with these ids; None without any."""
+    listed = sorted(field_ids)
+    return json.dumps(listed, separators=(",", ":")) if listed else None
+
+
 def zoned_ids(fields: Iterable[Mapping[str, Any]], properties: Mapping[str, str]) -> frozenset[int]:
     """Return the ids of those fields of a table that are columns of type TIMESTAMP_TZ.
 
@@ -190,10 +208,11 @@ def shape_columns(
     schema: Mapping[str, Any], properties: Mapping[str, str]
 ) -> tuple[shapes.ShapeColumn, ...]:
     """Return a table's columns as the binder sees them."""
-    declared = declared_types(properties)
+    declared, quoted = declared_types(properties), quoted_ids(properties)
     return tuple(
         shapes.ShapeColumn(
             name=field["name"],
+            is_quoted=field["id"] in quoted,
             type=sql_type(field["type"], declared.get(field["id"])),
             nullable=not field["required"],
             unread=unread(field["type"]),

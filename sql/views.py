@@ -470,9 +470,9 @@ def _content(
     # A view has the schema of a table with its columns.
     table = writes.new_table(operations.CreateTable(name=statement.name, columns=()), columns)
     summary = {"engine-name": "boathouse"}
-    declared = table.properties.get(tabletypes.DECLARED)
-    if declared is not None:
-        summary[tabletypes.DECLARED] = declared
+    for name in (tabletypes.DECLARED, tabletypes.QUOTED):
+        if name in table.properties:
+            summary[name] = table.properties[name]
     properties = {}
     if statement.comment:
         properties[stored_views.COMMENT] = statement.comment

@@ -661,6 +661,8 @@ class NewColumn:
     required: bool = False
     comment: str | None = None
     default: column_defaults.Default | None = None
+    is_quoted: bool = False
+    """Its name stands in double quotes, so that it is shown in lower case too."""
 
 
 def new_table(
@@ -671,7 +673,7 @@ def new_table(
     first_id: the id of the first column. Other ids follow.
     """
     taken: set[str] = set()
-    fields, declared = [], {}
+    fields, declared, quoted = [], {}, []
     inner_ids = itertools.count(first_id + len(columns))
     defaults: dict[int, column_defaults.Default] = {}
     for number, column in enumerate(columns, start=first_id):
@@ -693,6 +695,8 @@ def new_table(
         elif column.default is not None:
             defaults[number] = column.default
         fields.append(field)
+        if column.is_quoted and names.PLAIN.fullmatch(column.name):
+            quoted.append(number)
         text = tabletypes.declared_text(column.type)
         if text is not None:
             declared[str(number)] = text
@@ -713,6 +717,7 @@ def new_table(
     more = {
         column_defaults.PROPERTY: column_defaults.encode(defaults),
         keys.PROPERTY: keys.encode(stored_keys),
+        tabletypes.QUOTED: tabletypes.quoted_text(quoted),
     }
     properties |= {name: text for name, text in more.items() if text is not None}
     return NewTable(

@@ -267,11 +267,12 @@ class Binder:
         outputs = []
         for output, column in zip(query.outputs, shape.columns, strict=True):
             if column.type.name != output.type.name and not output.is_null:
-                raise errors.view_column_differs(shown, names.shown(column.name))
+                raise errors.view_column_differs(shown, column.shown)
             outputs.append(
                 dataclasses.replace(
                     output,
                     name=column.name,
+                    is_quoted=column.is_quoted,
                     is_named=True,
                     type=column.type if output.is_null else output.type,
                 )

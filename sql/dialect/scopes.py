@@ -37,6 +37,7 @@ class Output:
 
     is_named: it is a column or has an alias; else its name is only its expression's text.
     is_null: it is NULL in every row, and has its type only for want of another.
+    is_quoted: of a view, the stored name is shown as it is.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Output:
     origin: tuple[int, int] | None = None
     is_named: bool = True
     is_null: bool = False
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,12 +77,14 @@ class PlannedQuery:
 class ScopeColumn:
     """A name that can be looked up in a scope. name: as its table stores it, or as it is shown.
 
-    unread: its Iceberg type, if SQL does not read the values (`readable`).
+    unread: its Iceberg type, if SQL does not read the values (`readable`). is_quoted: a stored name
+    is shown as it is.
     """
 
     name: str
     bound: Expr
     unread: str = ""
+    is_quoted: bool = False
 
 
 def readable(name: str, column: ScopeColumn) -> Expr:
@@ -124,7 +128,8 @@ class FromItem:
 
     def shown(self, column: ScopeColumn) -> str:
         """Return the name that results report for one of the columns."""
-        return names.shown(column.name) if self.is_stored else column.name
+        is_folded = self.is_stored and not column.is_quoted
+        return names.shown(column.name) if is_folded else column.name
 
 
 def uses_of(sources: Iterable[FromItem]) -> set[int]:
@@ -369,7 +374,7 @@ class QueryScope:
                 if column.name == shapes.ROW or (not qualified and name in source.hidden):
                     continue
                 if not qualified and name in self.merged:
-                    column = ScopeColumn(name=column.name, bound=self.merged[name])
+                    column = dataclasses.replace(column, bound=self.merged[name], unread="")
                 spread.append((name, column))
         if not spread:
             raise errors.unsupported("SELECT * without a table")

@@ -497,6 +497,7 @@ class SelectBinder:
         columns = [
             ScopeColumn(
                 name=output.name,
+                is_quoted=output.is_quoted,
                 bound=Expr(
                     code=code.ColumnUse(
                         relation=unique, name=self._engine_name(unique, output.unique)
@@ -614,6 +615,7 @@ class SelectBinder:
                     ),
                 ),
                 unread=column.unread,
+                is_quoted=column.is_quoted,
             )
             for index, (name, column) in enumerate(zip(stored, shape.columns, strict=True))
         ]

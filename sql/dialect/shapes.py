@@ -22,13 +22,20 @@ ROW: Final = "number of the row"
 class ShapeColumn:
     """A column of a table. name: as stored. unread: its Iceberg type, if SQL reads no such values.
 
-    The engine has NULLs in the place of those values; what names the column is refused.
+    The engine has NULLs in the place of those values; what names the column is refused. is_quoted:
+    its name was declared in double quotes, and is shown as it is stored.
     """
 
     name: str
     type: sqltypes.SqlType
     nullable: bool = True
     unread: str = ""
+    is_quoted: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The name that results and DESCRIBE report."""
+        return self.name if self.is_quoted else names.shown(self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -583,9 +583,9 @@ def test_a_table_is_created_by_the_schema_of_its_files(tmp_path: Path) -> None:
         await local.run(f"create or replace table t using template ({rows}) comment = 'files'")
         described = await local.rows("describe table t")
         assert [(row[0], row[1]) for row in described] == [
-            ("ID", "NUMBER(19,0)"),
+            ("id", "NUMBER(19,0)"),
             ("Name", "VARCHAR(16777216)"),
-            ("N", "NUMBER(2,1)"),
+            ("n", "NUMBER(2,1)"),
         ]
         copy = "copy into t from @~/a.parquet file_format = (format_name = p)"
         await local.run(f"{copy} match_by_column_name = case_insensitive")
