@@ -24,7 +24,8 @@ BEAT_SECONDS: Final = 0.05
 FRAMES_MAX: Final = 500
 ROOT: Final = Path(__file__).resolve().parent.parent
 ENVIRONMENT: Final = f"{sys.prefix}/"
-"""The packages of other projects, which `make run` installs below ROOT."""
+"""The packages of other projects, which `make run` installs below ROOT. Another Python's folder may
+have ROOT within it, as /usr has /usr/src/boathouse."""
 
 
 class LoopLag:
@@ -98,8 +99,7 @@ def describe(frame: FrameType | None, request_codes: Container[CodeType]) -> str
         if frame is None:
             break
         code = frame.f_code
-        is_ours = code.co_filename.startswith(f"{ROOT}/")
-        if where is None and is_ours and not code.co_filename.startswith(ENVIRONMENT):
+        if where is None and _is_ours(code.co_filename):
             if Path(code.co_filename).name == "mini.py":
                 break  # the loop itself, idle
             name = code.co_filename.removeprefix(f"{ROOT}/")
@@ -114,3 +114,11 @@ def describe(frame: FrameType | None, request_codes: Container[CodeType]) -> str
     if where is None:
         return None
     return f"{request}, in {where}" if request else where
+
+
+def _is_ours(filename: str) -> bool:
+    home = f"{ROOT}/"
+    if not filename.startswith(home):
+        return False
+    is_below = home != ENVIRONMENT and ENVIRONMENT.startswith(home)
+    return not (is_below and filename.startswith(ENVIRONMENT))

@@ -334,17 +334,17 @@ class Index:
     def tend(self) -> None:
         """Measure the free room, and restore the reserve if it was released and has room."""
         with self._allocating:
-            if not self._disk.exists(self._ballast) and self._has_room_for_reserve():
-                self._allocate_reserve()
+            if not self._disk.exists(self._ballast):
+                self._restore_reserve()
         self._crowded = self._is_crowded()
 
-    def _has_room_for_reserve(self) -> bool:
-        room_bytes = self._disk.room_bytes(self._ballast.parent)
-        return room_bytes >= self._reserve_bytes + BESIDE_RESERVE_BYTES
-
-    def _allocate_reserve(self) -> None:
+    def _restore_reserve(self) -> None:
         aside = self._ballast.with_name(self._ballast.name + ".new")
+        # What a process that ended within this has left takes the room that is looked for.
         self._disk.unlink(aside)
+        room_bytes = self._disk.room_bytes(self._ballast.parent)
+        if room_bytes < self._reserve_bytes + BESIDE_RESERVE_BYTES:
+            return
         try:
             self._disk.allocate(aside, self._reserve_bytes)
             self._disk.move(aside, self._ballast)

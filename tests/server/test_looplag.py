@@ -104,18 +104,26 @@ def test_a_loop_late_by_no_code_of_ours_is_no_warning(monkeypatch, caplog):
     assert late == [("INFO", text)]
 
 
+def described(path):
+    """What a loop that runs a file below the checkout is held by."""
+    names = {"describe": lambda: looplag.describe(sys._getframe(1), set())}
+    exec(compile("described = describe()", f"{looplag.ROOT}/{path}", "exec"), names)
+    return names["described"]
+
+
 def test_a_package_below_the_checkout_is_not_named(monkeypatch):
     """`make run` installs the packages into `.venv`, below the server's own code."""
-
-    def described(path):
-        names = {"describe": lambda: looplag.describe(sys._getframe(1), set())}
-        exec(compile("described = describe()", f"{looplag.ROOT}/{path}", "exec"), names)
-        return names["described"]
-
     monkeypatch.setattr(looplag, "ENVIRONMENT", f"{looplag.ROOT}/.venv/")
     ours = described("server/a.py")
     assert ours == "server/a.py:1 <module>"
     assert ".venv" not in described(".venv/lib/a.py")
+
+
+def test_the_servers_code_is_named_also_within_the_folder_of_python(monkeypatch):
+    """As in /usr/src with the Python of /usr."""
+    for folder in (looplag.ROOT, looplag.ROOT.parent):
+        monkeypatch.setattr(looplag, "ENVIRONMENT", f"{folder}/")
+        assert described("server/a.py") == "server/a.py:1 <module>"
 
 
 def test_a_long_path_is_cut():

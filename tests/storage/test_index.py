@@ -671,6 +671,24 @@ def test_a_reserve_is_not_begun_where_the_disk_has_no_room_for_it(tmp_path: Path
     index.close()
 
 
+class Shared(Disk):
+    """A disk on which a begun reserve takes all room that a reserve needs."""
+
+    def room_bytes(self, path: Path) -> int:
+        room_bytes = (1 << 20) + BESIDE_RESERVE_BYTES
+        return room_bytes - sum(each.stat().st_size for each in path.glob("reserve.new"))
+
+
+def test_a_reserve_that_a_crash_left_half_allocated_gives_its_room_back(tmp_path: Path) -> None:
+    settings = {"path": tmp_path / "i", "map_size_bytes": 8 << 20, "reserve_bytes": 1 << 20}
+    Index(disk=Disk(), **settings).close()
+    (tmp_path / "i" / "reserve").rename(tmp_path / "i" / "reserve.new")
+    index = Index(disk=Shared(), **settings)
+    assert [each.name for each in (tmp_path / "i").glob("reserve*")] == ["reserve"]
+    assert not index.is_crowded
+    index.close()
+
+
 class MetaFull(Disk):
     """A disk that has no room for LMDB's meta page, which is written last."""
 
