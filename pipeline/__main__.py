@@ -176,10 +176,11 @@ def _ingest(
     )
     is_topic = isinstance(relation, settings.KafkaSource)
     file_format = options.format or ("json" if is_topic else "csv")
-    if options.format is None and relation is None:
-        _check_default_format(options.source)
+    places = files.places(options.source, _read_list, "--from") if relation is None else ()
+    if options.format is None:
+        _check_default_format(places)
     load = jobs.Load(
-        places=files.places(options.source, _read_list, "--from") if relation is None else (),
+        places=places,
         relation=relation,
         reader=files.reader_of(relation, file_format, _reader_options(options.option)),
         table=target,
@@ -302,15 +303,17 @@ def _check_engine(options: argparse.Namespace) -> None:
         raise errors.BadArgument(f"{named[0]} is for Spark, which --engine arrow does not start")
 
 
-def _check_default_format(named: Sequence[str]) -> None:
+def _check_default_format(places: Sequence[settings.Place]) -> None:
     """Raise BadArgument for a file that by its name is not CSV, the format of a load without one.
 
     Spark would be installed and started to read it as CSV.
     """
-    for text in named:
-        name = text.rpartition("/")[2]
-        by_name = None if "*" in name else reading.format_by_name(name)
-        if by_name not in (None, "csv") and not Path(text).is_dir():
+    for place in places:
+        text = str(place)
+        by_name = reading.format_by_name(text.rpartition("/")[2])
+        if place.wildcards is not None or by_name in (None, "csv"):
+            continue
+        if not (isinstance(place, settings.LocalPath) and Path(place.path).is_dir()):
             raise errors.BadArgument(
                 f"{text} looks like {by_name}: add --format {by_name}, or --format csv if it is CSV"
             )

@@ -233,6 +233,19 @@ def test_wrong_values_end_with_2_and_one_sentence(
     assert run(capsys, *arguments, "--data", str(server.data)) == (2, [said])
 
 
+def test_the_files_of_a_list_need_their_format_and_the_list_none(
+    server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    listed = tmp_path / "list.json"
+    arguments = ("ingest", "--from", f"@{listed}", "--to", "lake.pipeline_none.t")
+    refused = f"no objects at {raw.uri('a.csv')}"
+    needs = f"{raw.uri('b.orc')} looks like orc: add --format orc, or --format csv if it is CSV"
+    for names, said in ((("a.csv",), refused), (("a.csv", "b.orc"), needs)):
+        listed.write_text("\n".join(raw.uri(name) for name in names))
+        answer = run(capsys, *arguments, "--data", str(server.data))
+        assert answer == (2, [f"pipeline: ingest failed: {said}"])
+
+
 def test_ingest_of_an_empty_place_ends_with_2(
     server: server_kit.Running, raw: Raw, capsys: pytest.CaptureFixture[str]
 ) -> None:
