@@ -436,6 +436,9 @@ class Exchange:
         response = self._encode_error(visit.face, error, request)
         if request.noted is not None and self._access_logs is not None:
             self._access_logs.refuse(request.noted, response.headers, response.body)
+        # The operation of a request with wrong parameters has its error, which would keep the
+        # request, and a connection, for as long as the operation is remembered.
+        error.__traceback__ = None
         return response
 
     def _check_host(self, request: asgi.Request, version: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import gc
 import hashlib
 import json
 import re
@@ -110,6 +111,21 @@ def test_the_rights_of_a_remembered_request_are_judged_each_time(clocked):
     refused, count = clocked.counted("GET", url)
     assert (count, refused.status) == (0, 403)
     assert b"<Code>AccessDenied</Code>" in refused.body
+
+
+def test_a_remembered_refusal_keeps_no_request_in_memory(clocked):
+    def requests_kept():
+        gc.collect()
+        return sum(isinstance(each, asgi.Request) for each in gc.get_objects())
+
+    before = requests_kept()
+    for number in range(20):
+        url = clocked.url(f"/raw/k?partNumber=0&x={number}")
+        for _ in range(3):
+            answer, count = clocked.counted("GET", url)
+            assert (answer.status, b"<Code>InvalidArgument</Code>" in answer.body) == (400, True)
+        assert count == 0
+    assert requests_kept() == before
 
 
 def token_of(clocked, access_key="ROOTKEY", secret_key="root-secret"):
