@@ -167,7 +167,8 @@ def shown_name(ident: idents.TableIdent) -> str:
 def definition(view: View) -> str:
     """Return a statement that creates a view, without its end: GET_DDL adds a semicolon."""
     columns = [
-        names.written(column.name) + (f" COMMENT {_literal(comment)}" if comment else "")
+        (names.quoted(column.name) if column.is_quoted else names.written(column.name))
+        + (f" COMMENT {_literal(comment)}" if comment else "")
         for column, comment in zip(view.columns, view.comments, strict=True)
     ]
     head = f"create or replace {'secure ' if view.is_secure else ''}view"

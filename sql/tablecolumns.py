@@ -62,7 +62,8 @@ class TableColumns:
 
 
 def _facts(table: pinned.PinnedTable) -> tuple[Any, ...]:
-    return table.schema, table.loaded.metadata.properties.get(tabletypes.DECLARED)
+    properties = table.loaded.metadata.properties
+    return table.schema, properties.get(tabletypes.DECLARED), properties.get(tabletypes.QUOTED)
 
 
 def _bounded(column: shapes.ShapeColumn, ends: tuple[int, int] | None) -> shapes.ShapeColumn:

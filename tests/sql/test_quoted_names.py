@@ -68,6 +68,9 @@ def test_copies_and_views_show_the_names_of_their_source(tmp_path: Path) -> None
             if name != "k":  # which has no rows
                 query = f"select id, b.* from {name} as b"
                 assert await names_of(local, query) == ["id", "NAME", "id"], name
+        ((ddl,),) = await local.rows("select get_ddl('view', 'x')")
+        await local.rows(ddl)
+        assert await described(local, "x") == ["NAME", "id"]
         await local.rows("create or replace table t (name varchar, id int)")
         assert await described(local, "t") == ["NAME", "ID"]
         await local.rows('create or replace table t as select 1 as id, 2 as "x", 3 as "Y"')
@@ -84,6 +87,10 @@ def test_alter_table_keeps_and_changes_how_a_name_is_shown(tmp_path: Path) -> No
         await local.rows("alter table t rename column a to e")
         await local.rows('alter table t rename column b to "f"')
         assert await described(local, "t") == ["E", "f", "c", "D"]
+        await local.rows("insert into t values (1, 2, 3, 4)")
+        for name, shown in (('"d"', "d"), ("d", "D")):  # stored alike
+            await local.rows(f"alter table t rename column d to {name}")
+            assert await names_of(local, "select * from t") == ["E", "f", "c", shown]
         await local.rows('alter table t drop column "c", f')
         assert await described(local, "t") == ["E", "D"]
         loaded = local.lake.load(local.lake.ident("ns.t"))
