@@ -498,7 +498,7 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
         raise errors.list_too_long(len(node.expressions), limits.LIST_MEMBERS_MAX)
     members = [bind(member, scope) for member in node.expressions]
     pairs = [rewrites.comparable(operands[0], member) for member in members]
-    is_plain = all(member.is_literal and member.literal for member in members)
+    is_plain = all(member.is_literal and member.literal for _, member in pairs)
     if pairs[0][0].type.name == "real" and not is_plain:
         # The engine's lists tell -0.0 from 0.0.
         pairs = [(rewrites.as_key(one), rewrites.as_key(other)) for one, other in pairs]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from sql import errors, intervals, kernelforms, kernels, moment_kernels
 from sql.dialect import formats, sqltypes
-from sql.plan import code, folding, substitution
+from sql.plan import code, emit, evaluation, folding, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -1325,21 +1325,34 @@ def compare(left: Expr, right: Expr, operator: str) -> Expr:
     assert operator in COMPARISONS
     left, right, operator = _without_fine_bound(left, right, operator)
     left, right = comparable(left, right)
-    if left.type.name == "real":
-        left, right = _beside_zero(left, right), _beside_zero(right, left)
+    if left.type.name == "real" and operator in ("=", "<>"):
+        for side, other in ((left, right), (right, left)):
+            if operator == "=" and side.origin is not None and evaluation.value_of(other) == 0:
+                return _is_zero(side)
+        left, right = _beside_constant(left, right), _beside_constant(right, left)
     nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
     return exprs.derived(
         code.infix(left, operator, right), sqltypes.BOOLEAN, [left, right], nullable=nullable
     )
 
 
-def _beside_zero(side: Expr, other: Expr) -> Expr:
-    """Return a float that is compared with zero so that it is no -0.0.
+def _is_zero(column: Expr) -> Expr:
+    """Return whether a stored float is zero, by bounds, of which the engine makes no list."""
+    ends = [
+        code.infix(column, ">=", exprs.real(-0.0)),
+        code.infix(column, "<=", exprs.real(0.0)),
+    ]
+    return exprs.derived(code.joined(ends, "AND"), sqltypes.BOOLEAN, [column])
+
+
+def _beside_constant(side: Expr, other: Expr) -> Expr:
+    """Return a float so that it is no -0.0 if it is compared with a constant that may be zero.
 
     The engine makes a list of several comparisons with constants, and its lists tell them apart.
     """
-    is_zero = other.is_literal and other.literal == 0
-    return as_key(side) if is_zero and side.origin is None and not side.is_literal else side
+    value = evaluation.value_of(other)
+    is_other = value if value is not exprs.UNKNOWN else emit.relations_of(other)
+    return side if is_other else as_key(side)
 
 
 def _without_fine_bound(left: Expr, right: Expr, operator: str) -> tuple[Expr, Expr, str]:

@@ -19,6 +19,13 @@ CASES = {
     "g in (0, 1.5)": [1, 2, 3],
     "negative in (0, 5)": [1, 2, 3],
     "negative in (-0.0::float, 5, 6, 7, 8)": [1, 2, 3],
+    "negative = 0 or negative = 5 or negative = 6 or negative = 7 or negative = 8": [1, 2, 3],
+    "not (negative = 0 or negative = 5 or negative = 6 or negative = 7 or negative = 8)": [],
+    "z = -0e0 or z = 5 or z = 6 or z = 7 or z = 8": [1, 2, 3],
+    "-g = 0::float or -g = 5 or -g = 6 or -g = 7 or -g = 8": [1, 2],
+    "-g = round(-0.4::float) or -g = 5 or -g = 6 or -g = 7 or -g = 8": [1, 2],
+    "negative in ('0', 5, 6, 7, 8)": [1, 2, 3],
+    "negative = 0 and id = 2": [2],
 }
 
 
