@@ -266,8 +266,9 @@ async def batches_again(
     Where memory did not suffice, frugally: slower, but with less at a time, that is joins that sort
     and spill instead of hash tables, which never spill; one partition, for the merge of several
     sorted ones never spills either and gets only what the sorts leave; strings that are copied
-    instead of shared. Where the library failed by itself, without the files' statistics: its
-    estimates fail for some comparisons of two columns. run.finished tells what was done.
+    instead of shared. Where the library failed by itself, without the files' statistics, whose
+    estimates fail for some comparisons of two columns, and without its limit of groups, which fails
+    for some GROUP BY CUBE without an aggregate. run.finished tells what was done.
     """
     started = False
     try:
@@ -278,7 +279,7 @@ async def batches_again(
     except engine.EngineFault as fault:
         if fault.cause not in ("resources", "internal") or started:
             raise
-        again = _frugal(query) if fault.cause == "resources" else _without_statistics(query)
+        again = _frugal(query) if fault.cause == "resources" else _without_faults(query)
     second = await planner.start(again)
     async for batch in second.batches():
         yield rowforms.plain(batch, run.schema)
@@ -339,6 +340,14 @@ def _without_statistics(query: engine.EngineQuery) -> engine.EngineQuery:
             "datafusion.execution.collect_statistics": "false",
             "datafusion.execution.parquet.enable_page_index": "false",
         },
+    )
+
+
+def _without_faults(query: engine.EngineQuery) -> engine.EngineQuery:
+    """Return a query without what the library failed in before."""
+    return _with_options(
+        _without_statistics(query),
+        {"datafusion.optimizer.enable_distinct_aggregation_soft_limit": "false"},
     )
 
 

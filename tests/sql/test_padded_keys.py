@@ -7,6 +7,7 @@ a literal or a condition.
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,6 +118,18 @@ def test_rows_of_fewer_keys_stand_where_null_does(
     tables: Tables, text: str, rows: list[tuple[Any, ...]]
 ) -> None:
     assert tables.rows(text) == rows
+
+
+def test_groups_of_cube_without_an_aggregate_are_answered_below_a_union(
+    tables: Tables,
+) -> None:
+    counted = "(select (select count(k) from t) as n, max(null::int) as m from t order by m, n)"
+    text = (
+        "select distinct null::int as a, null::date as b from t union "
+        f"select null::int, '2000-02-29'::date from {counted} group by cube (floor(n))"
+    )
+    leap_day = datetime.date(2000, 2, 29)
+    assert sorted(tables.rows(text), key=str) == [(None, None), (None, leap_day)]
 
 
 SEVENS = "from (select id, 7 as c from t) group by"
