@@ -285,7 +285,10 @@ class Planning:
         """Return the values of a PIVOT, which a query over the same snapshots gives."""
         planned = await self.query(execution, query, query_tables)
         rows, _ = await engine.collect(await self._engine.run(planned))
-        return tuple(value for value in rows.column(0).to_pylist() if value is not None)
+        try:
+            return tuple(value for value in rows.column(0).to_pylist() if value is not None)
+        except (OverflowError, ValueError):  # Python's dates end with the year 9999
+            raise errors.unsupported("PIVOT of a column with a year after 9999") from None
 
     async def _numbered(
         self, execution: Execution, query: resolve.BoundQuery, query_tables: QueryTables

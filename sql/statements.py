@@ -705,7 +705,10 @@ class Statements:
         if any(sql_type.name in intervals.NAMES for sql_type in query.types):
             raise errors.unsupported("a session variable of an INTERVAL type")
         table, _ = await engine.collect(await self._start(execution, query, query_tables))
-        row = [column[0].as_py() for column in table.columns]
+        try:
+            row = [column[0].as_py() for column in table.columns]
+        except (OverflowError, ValueError):  # Python's dates end with the year 9999
+            raise errors.unsupported("a session variable with a year after 9999") from None
         variables = execution.session.variables
         for ident, sql_type, value in zip(statement.names, query.types, row, strict=True):
             text = inputs.variable_text(value)

@@ -448,6 +448,8 @@ def _read_moment(text: str, target: sqltypes.SqlType, environment: shapes.Enviro
         moment = moment_kernels.parse_moment(whole)
     except ValueError:
         raise errors.bad_timestamp(text[:100]) from None
+    except moment_kernels.FarYear:
+        raise errors.unsupported("AT (TIMESTAMP => ...) with a year after 9999") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=environment.context.zone)
     return exprs.timestamp(moment)

@@ -141,6 +141,30 @@ def test_what_is_no_moment_or_is_not_computed_is_refused(
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from t at (timestamp => '10000-01-01 00:00:00')",
+        "select * from t at (timestamp => '10000-01-01'::timestamp_ntz)",
+        "select * from t before (timestamp => '10000-01-01 00:00:00 +00:00'::timestamp_tz)",
+        "select * from t before (timestamp => to_timestamp_ltz('10000-01-01'))",
+        "set x = '10000-01-01'::date",
+        "set x = '10000-01-01'::timestamp_ntz",
+        "set x = '10000-01-01'::timestamp_ltz",
+        "select * from (select a, d from t) pivot (sum(a) for d in (any))",
+    ],
+)
+def test_places_that_take_no_year_after_9999_refuse_it_by_name(tmp_path: Path, text: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, d date)")
+        await local.run("insert into t values (1, '10000-01-01')")
+        with pytest.raises(errors.SqlError, match="year after 9999") as caught:
+            await local.rows(text)
+        assert caught.value.code == "000002"
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_kernels_read_far_and_near_years_together() -> None:
     kernel = moment_kernels.FAMILIES[0][1](moment_kernels.FAMILIES[0][0].fullmatch("_try_to_date"))
     days = kernel.function(pa.array(["10000-01-01", "1970-01-02", "10000-00-01", None, "x"]))
