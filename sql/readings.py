@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
 from sql import limits
-from sql.dialect import compilation, operations, resolve, shapes
+from sql.dialect import compilation, operations, resolve, shapes, sqltypes
 from sql.plan import predicates
 
 _Result = TypeVar("_Result", compilation.Needs, resolve.BoundQuery)
@@ -210,7 +210,7 @@ class _Noting:
 ENTRY_BYTES: Final = 1_000
 """At most what an entry takes beside its texts, columns and conditions."""
 COLUMN_BYTES: Final = 600
-"""At most what a column of a table or of a result takes, but for its name."""
+"""At most what a column, or a member of a nested one's type, takes, but for its name."""
 CONDITION_BYTES: Final = 300
 """At most what a condition or one of its values takes, but for texts, which the text has too."""
 
@@ -243,13 +243,21 @@ def _size_bytes(
     """Return about how many bytes a reading takes, at most."""
     size_bytes = ENTRY_BYTES + sum(sys.getsizeof(text) for _, text in step.views)
     size_bytes += sum(sys.getsizeof(each) for each in step.arguments)
-    size_bytes += COLUMN_BYTES * sum(len(table.columns) for table in environment.tables)
+    for table in environment.tables:
+        size_bytes += sum(_column_bytes(column.name, column.type) for column in table.columns)
     if isinstance(result, compilation.Needs):
         return size_bytes + ENTRY_BYTES * len(result.uses)
     size_bytes += sys.getsizeof(result.sql) + sys.getsizeof(result.spark)
-    size_bytes += sum(COLUMN_BYTES + sys.getsizeof(column.name) for column in result.columns)
+    for column, sql_type in zip(result.columns, result.types, strict=True):
+        size_bytes += _column_bytes(column.name, sql_type)
     conditions = sum(_conditions_in(each) for each in result.filters.values())
     return size_bytes + CONDITION_BYTES * conditions + sys.getsizeof(step.text)
+
+
+def _column_bytes(name: str, sql_type: sqltypes.SqlType) -> int:
+    members = () if sql_type.structure is None else sql_type.structure.members
+    size_bytes = COLUMN_BYTES + sys.getsizeof(name)
+    return size_bytes + sum(_column_bytes(*member) for member in members)
 
 
 def _conditions_in(conditions: Sequence[predicates.Filter]) -> int:

@@ -2,7 +2,7 @@
 
 Both are functions of the table's schema, of what SQL has declared of it, and of claims of its
 manifests. They are kept for the tables that were used last, and used again while all of that is
-equal.
+equal; those of a table with more fields than COLUMNS_HERE_MAX, nested ones too, are not kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TableColumns:
                 strict=True,
             )
         )
-        _keep(self._shapes, key, (facts, columns), width=len(columns))
+        _keep(self._shapes, key, (facts, columns), table)
         return columns
 
     def encoded_schema(self, table: pinned.PinnedTable, zone: str) -> bytes:
@@ -57,7 +57,7 @@ class TableColumns:
         if kept is not None and kept[0] == facts:
             return kept[1]
         encoded = filecolumns.encoded_schema(table, zone)
-        _keep(self._schemas, key, (facts, encoded), width=len(table.fields))
+        _keep(self._schemas, key, (facts, encoded), table)
         return encoded
 
 
@@ -74,11 +74,29 @@ def _bounded(column: shapes.ShapeColumn, ends: tuple[int, int] | None) -> shapes
 
 
 def _keep(
-    entries: OrderedDict[Any, tuple[Any, _Kept]], key: Any, entry: tuple[Any, _Kept], *, width: int
+    entries: OrderedDict[Any, tuple[Any, _Kept]],
+    key: Any,
+    entry: tuple[Any, _Kept],
+    table: pinned.PinnedTable,
 ) -> None:
-    if width > limits.COLUMNS_HERE_MAX:
+    if _fields_in(table.schema) > limits.COLUMNS_HERE_MAX:
+        entries.pop(key, None)
         return
     entries[key] = entry
     entries.move_to_end(key)
     while len(entries) > limits.TABLE_COLUMNS_KEPT_MAX:
         entries.popitem(last=False)
+
+
+def _fields_in(iceberg_type: Any) -> int:
+    """Return how many fields a schema or a type has, and those of their types."""
+    if not isinstance(iceberg_type, Mapping):
+        return 0
+    match iceberg_type.get("type"):
+        case "list":
+            inner = [iceberg_type["element"]]
+        case "map":
+            inner = [iceberg_type["key"], iceberg_type["value"]]
+        case _:
+            inner = [field["type"] for field in iceberg_type["fields"]]
+    return len(inner) + sum(map(_fields_in, inner))

@@ -224,6 +224,17 @@ def test_kept_readings_stay_within_their_bytes_and_texts_used_last_are_kept() ->
     asyncio.run(work())
 
 
+def test_members_of_nested_columns_count_as_columns_of_a_reading_do() -> None:
+    async def work() -> None:
+        warm = compiler.Compiler(children=0)
+        members = {f"m{number}": sqltypes.integer(10) for number in range(1_000)}
+        inside = sqltypes.structured("list", {"element": sqltypes.structured("struct", members)})
+        await outcome(warm, "select a from t", columns=(*COLUMNS, ("nested", inside)))
+        assert warm.readings.size_bytes > 1_000 * 200  # what each takes in memory
+
+    asyncio.run(work())
+
+
 def test_readings_of_one_text_for_many_states_of_its_table_are_bounded() -> None:
     async def work() -> None:
         warm = compiler.Compiler(children=0)
