@@ -18,6 +18,7 @@ from sql import errors, limits, moment_kernels
 from sql.dialect import (
     columns,
     expressions,
+    formats,
     functions,
     histories,
     reading,
@@ -441,15 +442,22 @@ def _read_moment(text: str, target: sqltypes.SqlType, environment: shapes.Enviro
 
     Digits below a microsecond are dropped: commits are told apart by milliseconds.
     """
-    whole = moment_kernels.cut_text(text)
+    inputs = environment.context.inputs
+    model = None if inputs is None else inputs.model(target.name)
     try:
-        if target.name == "timestamp_ntz":
-            return exprs.timestamp(moment_kernels.parse_timestamp(whole))
-        moment = moment_kernels.parse_moment(whole)
+        if inputs is None or model is None:
+            moment = moment_kernels.parse_moment(moment_kernels.cut_text(text))
+        else:
+            pattern = formats.strptime_pattern(model)
+            century = inputs.century_start if "%y" in pattern else None
+            read = moment_kernels.reader(pattern, "moment", century_start=century, cuts=True)
+            moment = read(text)
     except ValueError:
         raise errors.bad_timestamp(text[:100]) from None
     except moment_kernels.FarYear:
         raise errors.unsupported("AT (TIMESTAMP => ...) with a year after 9999") from None
+    if target.name == "timestamp_ntz":
+        return exprs.timestamp(moment.replace(tzinfo=None))
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=environment.context.zone)
     return exprs.timestamp(moment)

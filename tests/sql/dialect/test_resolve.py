@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sql import bindings, errors
-from sql.dialect import expressions, parse, references, resolve, shapes, sqltypes
+from sql.dialect import expressions, formats, parse, references, resolve, shapes, sqltypes
 from tests.kit import sql_text
 
 TABLES = {
@@ -366,6 +366,33 @@ def test_time_travel_reads_a_text_with_a_zone_in_that_of_the_session(
 
     assert use.moment is not None
     assert use.moment.value == datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("model", "moment", "hour"),
+    [
+        ("DD/MM/YYYY HH24:MI", "'02/01/2024 10:00'", 10),
+        ("DD/MM/YYYY HH24:MI", "'02/01/2024 10:00'::timestamp_ltz", 15),
+        ("DD/MM/YY HH24:MI", "'02/01/24 10:00'::timestamp_ntz", 10),
+        ("DD/MM/YYYY HH24:MI TZHTZM", "'02/01/2024 10:00 +0100'::timestamp_tz", 9),
+    ],
+)
+def test_time_travel_reads_a_text_by_the_input_format_of_the_session(
+    model: str, moment: str, hour: int
+) -> None:
+    inputs = formats.Inputs(timestamp=model)
+    now = sql_text.NOW.astimezone(zoneinfo.ZoneInfo("America/New_York"))
+    environment = shapes.Environment(context=sql_text.context(now=now, inputs=inputs))
+    tree = parse.parse(f"select * from t at(timestamp => {moment})").tree  # type: ignore[union-attr]
+
+    (use,) = references.references(tree, environment)
+
+    assert use.moment is not None
+    assert use.moment.value == datetime.datetime(2024, 1, 2, hour, tzinfo=datetime.UTC)
+    tree = parse.parse("select * from t at(timestamp => '2024-01-02 10:00')").tree  # type: ignore[union-attr]
+    with pytest.raises(errors.SqlError) as caught:
+        references.references(tree, environment)
+    assert caught.value.code == "100035"
 
 
 @pytest.mark.parametrize(
