@@ -6,7 +6,8 @@ NULL there, and above ROLLUP, CUBE and GROUPING SETS, whose rows of fewer keys h
 the column out of a sort, and takes rows as grouped by it that are not: an order is wrong, and
 groups stand twice. So below a SELECT that sorts or groups by such columns stands a query that
 computes them: `CASE WHEN random() >= 0 THEN column END`. WHERE stays below it, so it meets the
-joins as before.
+joins as before. The next column has -1 there, then -2: two columns that are equal, as a join may
+have them, are no longer known as such, and one of them is NULL alone in rows of fewer keys.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sql.plan import code, relations, sharing, substitution
-
-NEVER_NEGATIVE = code.infix(code.call("random"), ">=", 0)
 
 
 def hidden(query: relations.Rel, new_alias: Callable[[str], str]) -> relations.Rel:
@@ -137,9 +136,9 @@ class _Hiding:
             return query
         alias = self._new_alias("padded")
         items = []
-        for name in names:
+        for number, name in enumerate(names):
             column = code.ColumnUse(relation=alias, name=name)
-            items.append((name, _hidden(column) if name in padded else column))
+            items.append((name, _hidden(column, number) if name in padded else column))
         named = relations.Named(query=query, alias=alias)
         return relations.Project(source=named, items=relations.items(items))
 
@@ -248,7 +247,8 @@ class _Hiding:
             if type(node) is code.ColumnUse and node.relation in aliases
         }
         items = relations.items(
-            (name, _hidden(column) if column in keys else column) for column, name in used.items()
+            (name, _hidden(column, number) if column in keys else column)
+            for number, (column, name) in enumerate(used.items())
         )
         alias = self._new_alias("padded")
         rows = relations.Named(query=relations.Project(source=below, items=items), alias=alias)
@@ -291,8 +291,9 @@ def _has_order(steps: Iterable[sharing.Steps]) -> bool:
     )
 
 
-def _hidden(column: code.ColumnUse) -> code.Part:
-    return code.Case(whens=((NEVER_NEGATIVE, column),))
+def _hidden(column: code.ColumnUse, number: int) -> code.Part:
+    always = code.infix(code.call("random"), ">=", -number)
+    return code.Case(whens=((always, column),))
 
 
 def _keys(steps: Iterable[sharing.Steps], project: relations.Project) -> list[Any]:

@@ -163,6 +163,24 @@ def test_a_key_that_a_row_lacks_is_null_in_expressions(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "select t.id, u.id from t join u on t.id = u.id group by {}(t.id, u.id) order by 1, 2",
+        "select p, q from (select id p, id q from u) group by {}(p, q) order by 1, 2",
+        "select p, q from (select id p, id q from u) group by {}(p, q) order by p, q limit 4",
+    ],
+)
+def test_equal_columns_are_apart_in_rows_of_fewer_keys(tables: Tables, text: str) -> None:
+    ordered = [(1, 1), (1, None), (3, 3), (3, None), (6, 6), (6, None)]
+    for word, rest in (
+        ("rollup", [(None, None)]),
+        ("cube", [(None, 1), (None, 3), (None, 6), (None, None)]),
+    ):
+        rows = [*ordered, *rest][: 4 if "limit" in text else None]
+        assert tables.rows(text.format(word)) == rows
+
+
+@pytest.mark.parametrize(
     "groups",
     [
         f"select m, t.id % {BIG_GROUPS} g, count(*) n from {MANY} group by 1, 2",
