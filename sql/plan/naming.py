@@ -31,7 +31,10 @@ def distinct(query: relations.Rel) -> relations.Rel:
         used.setdefault(column.relation, {})[column.name] = None
     kept = _kept(nodes)
     renamed: Renamed = {}
+    operands = {id(_bare(each)) for join in joins for each in (join.left, join.right)}
     for join in joins:
+        if id(join) in operands:
+            continue
         sources = _sources(join)
         aliases = {source.alias for source in sources} - kept
         names = Counter(name for source in sources for name in used.get(source.alias, ()))
@@ -41,6 +44,12 @@ def distinct(query: relations.Rel) -> relations.Rel:
                     column = code.ColumnUse(relation=alias, name=name)
                     renamed[column] = f"{alias}.{name}"
     return _with_names(query, renamed, used) if renamed else query
+
+
+def _bare(operand: relations.Rel) -> relations.Rel:
+    while type(operand) is relations.Enclosed:
+        operand = operand.source
+    return operand
 
 
 def _sources(join: relations.Rel) -> list[relations.TableScan | relations.Named]:

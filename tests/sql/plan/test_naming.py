@@ -52,3 +52,21 @@ def test_a_query_in_from_and_the_join_inside_it_are_both_named() -> None:
     )
     assert '(SELECT "k" AS "q.k" FROM (SELECT "l"."l.k" AS "k" FROM (SELECT' in text
     assert text.startswith('SELECT "s"."s.k" AS "k" FROM ')
+
+
+def test_joins_in_parentheses_and_chains_are_named_as_one_from() -> None:
+    other = relations.TableScan(relation="2:S", alias="s")
+    condition = code.infix(column("r", "k"), "=", column("s", "k"))
+    inner = relations.Join(left=RIGHT, right=other, side="INNER", conditions=(condition,))
+    last = relations.TableScan(relation="3:T", alias="t")
+    chain = relations.Join(
+        left=relations.Join(left=LEFT, right=relations.Enclosed(source=inner), side="CROSS"),
+        right=last,
+        side="INNER",
+        conditions=(code.infix(column("l", "v"), "=", column("t", "v")),),
+    )
+    query = relations.Project(source=chain, items=(named(column("s", "k")),))
+    text = emit.text(naming.distinct(query))
+    for name in ("l.v", "r.k", "s.k", "t.v"):
+        assert f'AS "{name}"' in text, name
+    assert 'SELECT "s"."s.k" AS "k"' in text
