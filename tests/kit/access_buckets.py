@@ -139,7 +139,19 @@ S3_ROWS: Final = (
         ("GetBucketLogging", s3("GetBucketLogging", **BUCKET)),
         ("PutBucketLogging", s3("PutBucketLogging", **BUCKET, BucketLoggingStatus={})),
         ("GetBucketNotification", s3("GetBucketNotificationConfiguration", **BUCKET)),
+        (
+            "PutBucketNotification",
+            s3("PutBucketNotificationConfiguration", **BUCKET, NotificationConfiguration={}),
+        ),
         ("GetBucketRequestPayment", s3("GetBucketRequestPayment", **BUCKET)),
+        (
+            "PutBucketRequestPayment",
+            s3(
+                "PutBucketRequestPayment",
+                **BUCKET,
+                RequestPaymentConfiguration={"Payer": "BucketOwner"},
+            ),
+        ),
         *_numbered("Analytics", "Analytics"),
         *_numbered("IntelligentTiering", "IntelligentTiering"),
         *_numbered("Inventory", "Inventory"),
