@@ -328,7 +328,8 @@ class EngineQuery:
     the session.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
     the child shows them as clients get them. keeps_nested: nested values of the result stay so, for
-    a query of them; clients get JSON text.
+    a query of them; clients get JSON text. skipped_rules: rules of the engine's optimizer that the
+    query is planned without.
     """
 
     text: str = ""
@@ -347,6 +348,7 @@ class EngineQuery:
     keeps_nested: bool = False
     is_aggregate: bool = False
     warehouse: str = ""
+    skipped_rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
