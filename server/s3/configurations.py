@@ -159,9 +159,7 @@ async def put_bucket_policy(services: engines.S3Services, call: calls.Call) -> a
     operation: operations.PutConfiguration = call.value
     data = await incoming.read_configuration(call)
     parse = functools.partial(_parse_policy, bucket=operation.bucket)
-    policy, text = await incoming.parsed(parse, data)
-    document = json.loads(text)
-    public = publicity.is_public(document)
+    policy, text, public = await incoming.parsed(parse, data)
     if not operation.gives_up_access:
         _check_access_kept(services, call, policy)
 
@@ -376,17 +374,18 @@ def _has_public_acl(bucket: model.BucketInfo) -> bool:
     return acls.is_public(bucketacls.grants_of(bucket.settings))
 
 
-def _parse_policy(data: bytes, *, bucket: str) -> tuple[policies.CompiledPolicy, str]:
-    """Return a bucket's policy, and its text. Raises MalformedPolicy."""
+def _parse_policy(data: bytes, *, bucket: str) -> tuple[policies.CompiledPolicy, str, bool]:
+    """Return a bucket's policy, its text, and whether it is public. Raises MalformedPolicy."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise access_errors.MalformedPolicy("a policy is UTF-8 text", path="") from None
     policy = policies.parse_policy(text, policy_type="resource", is_clients=True)
-    statements = json.loads(text)["Statement"]
+    document = json.loads(text)
+    statements = document["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
         _check_statement(statement, bucket)
-    return policy, text
+    return policy, text, publicity.is_public(document)
 
 
 def _check_statement(statement: Mapping[str, Any], bucket: str) -> None:
