@@ -123,7 +123,7 @@ def ensure(
 def _run_small_job(
     runtime: java.Java, jars_folder: Path, environment: Mapping[str, str], archive: Path
 ) -> bool:
-    """Run a job whose JVM writes the archive as it ends; return whether it ended by itself."""
+    """Run a job whose JVM writes the archive as it ends; return whether it ended in time."""
     environment = {**environment, "SPARK_LOCAL_IP": "127.0.0.1"}
     with workfolders.opened() as folder, _empty_server() as url:
         endpoint = settings.ServerEndpoint(
