@@ -27,6 +27,7 @@ FACES: Final = (S3, S3TABLES, STS, IAM, ICEBERG, SNOWFLAKE, NATIVE)
 FACE_OF_SERVICE: Final = {"s3": S3, "sts": STS, "iam": IAM}
 FACE_OF_FIRST_SEGMENT: Final = {
     b"iceberg": ICEBERG,
+    b"v1": ICEBERG,  # of a client whose URI lacks `/iceberg`; a bucket's name has three characters
     b"session": SNOWFLAKE,
     b"queries": SNOWFLAKE,
     b"monitoring": SNOWFLAKE,
@@ -58,7 +59,7 @@ def face_of(
     if face == S3 or bucket_of_host(host, domain) is not None:
         return S3
     first = raw_path[1:].partition(b"/")[0]
-    if service == S3TABLES and first != b"iceberg":
+    if service == S3TABLES and FACE_OF_FIRST_SEGMENT.get(first) != ICEBERG:
         return S3TABLES
     if face is not None:
         return face

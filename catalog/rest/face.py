@@ -7,6 +7,7 @@ one.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Final
 
 from catalog import access, idents, readers, scan_pages, scans
@@ -143,11 +144,16 @@ def identify(
 
     Raises MalformedRequest.
     """
-    segments, pairs = asgi.parse_segments(raw_path)[1:], asgi.parse_pairs(query)
+    segments, pairs = _below_root(asgi.parse_segments(raw_path)), asgi.parse_pairs(query)
     row = rows.ROUTES.find(method, segments)
     if row is None:
         return None, None
     return row, rows.ROUTES.parse(segments, pairs, separator=separator)
+
+
+def _below_root(segments: Sequence[str]) -> Sequence[str]:
+    """Return the segments below the catalog's root, which is `/iceberg`, and `/` too."""
+    return segments if segments[0] == routes.VERSION else segments[1:]
 
 
 identify_remembered = functools.lru_cache(HEADS_REMEMBERED)(identify)
@@ -156,6 +162,6 @@ identify_remembered = functools.lru_cache(HEADS_REMEMBERED)(identify)
 def _row_of(request: asgi.Request) -> rows.RestRow | None:
     """Return the row of a request, None if it has none or cannot be parsed."""
     try:
-        return rows.ROUTES.find(request.method, request.segments[1:])
+        return rows.ROUTES.find(request.method, _below_root(request.segments))
     except kit_errors.KitError:
         return None

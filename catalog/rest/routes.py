@@ -56,7 +56,7 @@ class Routes(Generic[T]):
     def find(self, method: str, segments: Sequence[str]) -> T | None:
         """Return the target of a request, None if the catalog has no such route.
 
-        segments: of the path below `/iceberg`, each decoded once.
+        segments: of the path below the catalog's root, each decoded once.
         """
         if not segments or segments[0] != VERSION:
             return None

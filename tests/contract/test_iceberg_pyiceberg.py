@@ -250,11 +250,14 @@ def test_pyiceberg_separates_levels_by_the_character_that_the_server_tells(
     assert not any("%1F" in url or "\x1f" in url for url in sent)
 
 
-def test_pyiceberg_signs_with_sigv4_instead_of_a_token(server: Running, namespace: str) -> None:
+@pytest.mark.parametrize("path", ["/iceberg", ""])
+def test_pyiceberg_signs_with_sigv4_instead_of_a_token(
+    server: Running, namespace: str, path: str
+) -> None:
     signed = load_catalog(
         "lake",
         type="rest",
-        uri=server.iceberg,
+        uri=server.url + path,
         warehouse="lake",
         **{
             "rest.sigv4-enabled": "true",
@@ -268,6 +271,25 @@ def test_pyiceberg_signs_with_sigv4_instead_of_a_token(server: Running, namespac
     table = signed.create_table((namespace, "t x"), schema=ROWS.schema)
     table.append(ROWS)
     assert len(rows(signed.load_table((namespace, "t x")))) == 3
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_pyiceberg_reaches_the_catalog_by_the_servers_address_alone(
+    server: Running, namespace: str, slash: str
+) -> None:
+    catalog = load_catalog(
+        "lake",
+        type="rest",
+        uri=server.url + slash,
+        warehouse="lake",
+        credential=f"{server.access_key}:{server.secret_key}",
+        **{"header.X-Iceberg-Access-Delegation": "vended-credentials"},
+    )
+    table = catalog.create_table(f"{namespace}.t", schema=ROWS.schema)
+    table.append(ROWS)
+    assert len(rows(catalog.load_table(f"{namespace}.t"))) == 3
+    with pytest.raises(exceptions.NoSuchTableError, match="Table does not exist"):
+        catalog.load_table(f"{namespace}.absent")
 
 
 def test_a_bad_write_is_refused_with_its_reason(

@@ -30,6 +30,13 @@ ROWS = [
     ("/iceberg-tables/x", LOCAL, "s3tables", "s3tables"),
     ("/iceberg/v1/config", LOCAL, "s3tables", "iceberg"),
     ("/iceberg", LOCAL, "s3tables", "iceberg"),
+    # The catalog's own first segment, for clients whose URI lacks `/iceberg`.
+    ("/v1/config", LOCAL, None, "iceberg"),
+    ("/v1/config", LOCAL, "s3tables", "iceberg"),
+    ("/v1/config", LOCAL, "glue", "iceberg"),
+    ("/v1/config", LOCAL, "s3", "s3"),
+    ("/v1/config", "photos.localhost:5253", None, "s3"),
+    ("/v11/config", LOCAL, None, "s3"),
     # The query APIs.
     ("/", LOCAL, "sts", "sts"),
     ("/", LOCAL, "iam", "iam"),
