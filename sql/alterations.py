@@ -27,6 +27,7 @@ from sql import (
     planning,
     replays,
     schema_changes,
+    stages,
     tabletypes,
     temporary_names,
     threads,
@@ -52,6 +53,7 @@ class Alterations:
         defaults: defaults.Defaults,
         foreign_keys: foreign_keys.ForeignKeys,
         backfills: backfills.Backfills,
+        stages: stages.Stages,
     ) -> None:
         self._places = places
         self._tables = tables
@@ -59,6 +61,7 @@ class Alterations:
         self._defaults = defaults
         self._foreign_keys = foreign_keys
         self._backfills = backfills
+        self._stages = stages
 
     async def alter_table(
         self, execution: planning.Execution, statement: operations.AlterTable
@@ -234,13 +237,16 @@ class Alterations:
         change: operations.SchemaChange,
         own: idents.TableIdent,
     ) -> operations.SchemaChange:
-        """Return a change whose foreign keys have full names."""
+        """Return a change whose foreign keys have full names, and whose format is a property."""
         if isinstance(change, operations.AddColumns):
             keys = await self._foreign_keys.qualified(execution, change.keys, own=own)
             return dataclasses.replace(change, keys=keys)
         if isinstance(change, operations.AddKey):
             (key,) = await self._foreign_keys.qualified(execution, (change.key,), own=own)
             return operations.AddKey(key=key)
+        if isinstance(change, operations.SetTableProperties) and change.stage_format is not None:
+            assigned = self._stages.as_property(execution.session, change.stage_format)
+            return operations.SetTableProperties(properties=(*change.properties, assigned))
         return change
 
     async def _resolve(

@@ -31,6 +31,7 @@ from sql import (
     planning,
     replacements,
     replays,
+    stages,
     stored_views,
     tabletypes,
     temporary_names,
@@ -84,6 +85,7 @@ class Definitions:
         replacements: replacements.Replacements,
         temporary: temporary_tables.TemporaryTables,
         clones: clones.Clones,
+        stages: stages.Stages,
     ) -> None:
         self._planning = planning
         self._places = places
@@ -95,6 +97,7 @@ class Definitions:
         self._replacements = replacements
         self._temporary = temporary
         self._clones = clones
+        self._stages = stages
 
     async def create_table(
         self, execution: planning.Execution, statement: operations.CreateTable
@@ -169,6 +172,14 @@ class Definitions:
         iceberg_options.check(statement, table.ident, kept=kept)
         keys = await self._foreign_keys.qualified(execution, statement.keys, own=table.ident)
         statement = dataclasses.replace(statement, keys=keys)
+        if statement.stage_format is not None:
+            statement = dataclasses.replace(
+                statement,
+                settings=(
+                    *statement.settings,
+                    self._stages.as_property(session, statement.stage_format),
+                ),
+            )
         if existing is not None and existing.is_temporary:
             rows_inserted = await self._replace_temporary(execution, query_names, statement, table)
         else:

@@ -12,10 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from sql import errors
 
 Value: TypeAlias = str | int | bool | tuple[str, ...] | None
 """An option's value; None is NONE."""
+
+PROPERTY: Final = "boathouse.sql.stage-file-format"
+"""The property of a table that holds STAGE_FILE_FORMAT."""
 
 TYPES: Final = ("CSV", "JSON", "PARQUET", "ORC", "AVRO")
 COMPRESSIONS: Final = (
@@ -80,6 +85,32 @@ def parse(listed: Mapping[str, Value], *, base: FileFormat | None = None) -> Fil
     if type_name == "CSV":
         _check_csv(parsed)
     return parsed
+
+
+class _Stored(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    options: Mapping[str, Value]
+
+
+def stored_text(file_format: FileFormat) -> str:
+    """Return a format as the value of a table's property."""
+    stored = _Stored(type=file_format.type, options=file_format.options)
+    return msgspec.json.encode(stored).decode()
+
+
+def of_table(properties: Mapping[str, str]) -> FileFormat | None:
+    """Return STAGE_FILE_FORMAT of a table's properties, None if it has none.
+
+    Raises SqlError 000002 for a text that another client has written and that is no format.
+    """
+    text = properties.get(PROPERTY)
+    if text is None:
+        return None
+    try:
+        stored = msgspec.json.decode(text, type=_Stored)
+        return parse({**stored.options, "TYPE": stored.type})
+    except (msgspec.MsgspecError, RecursionError, errors.SqlError):
+        raise errors.unsupported(f"{PROPERTY} = {text[:100]}") from None
 
 
 def _check_csv(parsed: FileFormat) -> None:

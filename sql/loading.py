@@ -269,7 +269,8 @@ class Loading:
                 raise errors.unsupported("VALIDATION_MODE with a query")
         assert location is not None
         stage = self._stages.stage(session, location, writes=statement.purge)
-        file_format = self._stages.format_of(session, clause, base=stage.file_format)
+        own_format = fileformats.of_table(loaded.metadata.properties)
+        file_format = await self._stages.format_in(session, stage, clause, target=own_format)
         target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(written),
@@ -282,7 +283,7 @@ class Loading:
             target=target,
             stage=stage,
             path=location.path,
-            file_format=file_format or fileformats.FileFormat(),
+            file_format=file_format,
             transform=transform,
             pattern=pattern,
         )

@@ -153,6 +153,7 @@ def open_statements(
         access=access,
         places=all_places,
         replays=all_replays,
+        tables=tables,
         services=stages.StageServices(
             objects=storage.objects,
             buckets=storage.buckets,
@@ -261,6 +262,7 @@ def open_statements(
         replacements=all_replacements,
         temporary=all_temporary,
         clones=all_clones,
+        stages=all_stages,
     )
     all_schema_clones = schema_clones.SchemaClones(
         places=all_places,
@@ -354,6 +356,7 @@ def open_statements(
             replays=all_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            stages=all_stages,
             backfills=backfills.Backfills(
                 readers=table_readers,
                 relations=read,

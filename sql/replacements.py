@@ -39,7 +39,16 @@ from catalog.metadata import errors as metadata_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
 from server.access import model as access_model
-from sql import column_defaults, errors, keys, pinned, table_stages, tabletypes, writes
+from sql import (
+    column_defaults,
+    errors,
+    fileformats,
+    keys,
+    pinned,
+    table_stages,
+    tabletypes,
+    writes,
+)
 from sql.dialect import table_options
 from storage import model as storage_model
 
@@ -60,6 +69,7 @@ OWN_PROPERTIES: Final = (
     tabletypes.QUOTED,
     column_defaults.PROPERTY,
     keys.PROPERTY,
+    fileformats.PROPERTY,
 )
 """Properties that belong to a table's definition. Others stay, as with Iceberg's REPLACE TABLE."""
 

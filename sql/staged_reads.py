@@ -117,10 +117,7 @@ class StagedReads:
         try:
             for use in staged.uses:
                 stage = self._stages.stage(session, use.location, writes=False)
-                file_format = self._stages.format_of(
-                    session, use.file_format, base=stage.file_format
-                )
-                file_format = file_format or fileformats.FileFormat()
+                file_format = await self._stages.format_in(session, stage, use.file_format)
                 if describe_only and (use.infers or _has_listed_columns(file_format)):
                     columnar |= set() if use.infers else {False}
                     tables[use.name] = _described(session, use, file_format, staged, self._scratch)

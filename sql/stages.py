@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import access as catalog_access
-from catalog import commits, idents, namespace_restores, receipts, records, rights
+from catalog import commits, idents, namespace_restores, receipts, records, rights, tables
 from catalog import errors as catalog_errors
 from catalog import store as catalog_store
 from server.access import errors as access_errors
@@ -76,7 +76,7 @@ class Stage:
 
     prefix: of its files' keys; ends in a slash. shown: what stands before its files' names in
     listings. recheck: raises AccessDenied if the right is gone. table_uuid: of the permanent table
-    whose stage it is, or "".
+    whose stage it is, or "". table: whose stage it is.
     """
 
     prefix: str
@@ -84,6 +84,7 @@ class Stage:
     file_format: fileformats.FileFormat | None
     recheck: Callable[[], None]
     table_uuid: str = ""
+    table: places.NamedTable | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +114,7 @@ class Stages:
         store: catalog_store.CatalogStore,
         access: catalog_access.Access,
         places: places.Places,
+        tables: tables.Tables,
         replays: replays.Replays,
         services: StageServices,
         of_tables: table_stages.TableStages,
@@ -120,6 +122,7 @@ class Stages:
         self._store = store
         self._access = access
         self._places = places
+        self._tables = tables
         self._replays = replays
         self._services = services
         self._objects = services.objects
@@ -439,7 +442,32 @@ class Stages:
             file_format=None,
             recheck=self._access.rechecking(session.principal, demands),
             table_uuid="" if table.is_temporary else table.pointer.object_uuid,
+            table=table,
         )
+
+    async def format_in(
+        self,
+        session: sessions.Session,
+        stage: Stage,
+        clause: operations.FormatClause,
+        *,
+        target: fileformats.FileFormat | None = None,
+    ) -> fileformats.FileFormat:
+        """Return the format of a statement's files in a stage: of the first of these that has one.
+
+        They are the clause, the stage or the table whose stage it is, and the target, which is the
+        format of the table that is loaded. Without one it is CSV. Raises SqlError.
+        """
+        base = stage.file_format
+        if base is None and stage.table is not None and not clause.name:
+            base = await self._format_of_table(stage.table)
+        return self.format_of(session, clause, base=base or target) or fileformats.FileFormat()
+
+    async def _format_of_table(self, table: places.NamedTable) -> fileformats.FileFormat | None:
+        if table.pointer.metadata_location is None:
+            return None
+        loaded = await self._tables.fetch_at(table.ident, table.pointer)
+        return fileformats.of_table(loaded.metadata.properties)
 
     def format_of(
         self,
@@ -458,6 +486,13 @@ class Stages:
         if clause.options:
             return fileformats.parse(clause.options, base=base)
         return base
+
+    def as_property(
+        self, session: sessions.Session, clause: operations.FormatClause
+    ) -> tuple[str, str]:
+        """Return the property of a table that holds a clause's format; raises SqlError."""
+        file_format = self.format_of(session, clause, base=None) or fileformats.FileFormat()
+        return fileformats.PROPERTY, fileformats.stored_text(file_format)
 
     async def files(
         self,

@@ -72,8 +72,7 @@ class Unloading:
         """Write the rows of a query as files of a stage; raises SqlError, EngineFault."""
         session = execution.session
         stage = self._stages.stage(session, statement.location, writes=True)
-        file_format = self._stages.format_of(session, statement.file_format, base=stage.file_format)
-        file_format = file_format or fileformats.FileFormat()
+        file_format = await self._stages.format_in(session, stage, statement.file_format)
         if file_format.type in ("ORC", "AVRO"):
             raise errors.unsupported(f"COPY INTO @stage of {file_format.type}")
         if not 1 <= statement.max_file_size <= MAX_FILE_SIZE:

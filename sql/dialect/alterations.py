@@ -7,7 +7,7 @@ name, and so are properties without an effect.
 from __future__ import annotations
 
 from sql import errors
-from sql.dialect import elements, names, operations, reading, table_options
+from sql.dialect import elements, names, operations, reading, staging, table_options
 
 
 def read_alter_table(reader: reading.TokenReader) -> operations.AlterTable:
@@ -153,6 +153,7 @@ def _read_column_change(
 
 def _read_set(reader: reading.TokenReader) -> operations.SetTableProperties:
     assigned: list[tuple[str, str | None]] = []
+    stage_format: operations.FormatClause | None = None
     if reader.is_finished:
         raise reader.unexpected()
     while not reader.is_finished:
@@ -163,10 +164,18 @@ def _read_set(reader: reading.TokenReader) -> operations.SetTableProperties:
             option = reader.next_word()
             reader.expect("=")
             assigned += table_options.properties(option, reader.value())
+        elif reader.accept(STAGE_FORMAT):
+            if stage_format is not None:
+                raise errors.incompatible_options(STAGE_FORMAT, STAGE_FORMAT)
+            reader.expect("=")
+            stage_format = staging.read_format(reader)
         else:
             raise errors.unsupported(f"ALTER TABLE ... SET {reader.peek_word()}")
         reader.accept(",")
-    return operations.SetTableProperties(properties=tuple(assigned))
+    return operations.SetTableProperties(properties=tuple(assigned), stage_format=stage_format)
+
+
+STAGE_FORMAT = "STAGE_FILE_FORMAT"
 
 
 def _read_unset(reader: reading.TokenReader) -> operations.SetTableProperties:

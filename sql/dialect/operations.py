@@ -91,7 +91,7 @@ class CreateTable:
     table is its session's alone. copies: with LIKE or CLONE, whose source the query reads.
     external_volume, base_location: of an ICEBERG table, as they are written. settings: properties
     that its options set; None where an option says the default. template: what the columns come
-    from; the statement has nothing else then.
+    from; the statement has nothing else then. stage_format: STAGE_FILE_FORMAT.
     """
 
     name: names.Name
@@ -111,6 +111,7 @@ class CreateTable:
     base_location: str | None = None
     settings: tuple[tuple[str, str | None], ...] = ()
     template: ColumnTemplate | None = None
+    stage_format: FormatClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,9 +177,10 @@ class ClusterBy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SetTableProperties:
-    """Properties as Iceberg names them; None removes one."""
+    """Properties as Iceberg names them; None removes one. stage_format: STAGE_FILE_FORMAT."""
 
     properties: tuple[tuple[str, str | None], ...]
+    stage_format: FormatClause | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -501,6 +501,7 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     if reader.peek_text() == "(":
         definitions, keys = elements.read_elements(reader)
         list_stop = reader.mark()
+    stage_format, option_start, option_stop = _read_stage_format(reader)
     reader.reset(start)
     reader.accept("CREATE")
     reader.accept("OR", "REPLACE")
@@ -512,11 +513,37 @@ def _create_table(reader: reading.TokenReader, start: int) -> operations.Operati
     tokens = [
         *reader.between(start, words_start),
         *reader.between(words_stop, list_start),
-        *reader.without(list_start, list_stop)[list_start - start :],
+        *reader.between(list_stop, option_start),
+        *reader.without(start, option_stop),
     ]
     tree = _tree_of(reader, tokens)
     table = columns.create_table(tree, definitions, keys)
-    return dataclasses.replace(table, is_temporary=is_temporary, is_transient=is_transient)
+    return dataclasses.replace(
+        table, is_temporary=is_temporary, is_transient=is_transient, stage_format=stage_format
+    )
+
+
+def _read_stage_format(
+    reader: reading.TokenReader,
+) -> tuple[operations.FormatClause | None, int, int]:
+    """Return STAGE_FILE_FORMAT of the options that come next, and where it starts and stops."""
+    clause, start, stop = None, reader.mark(), reader.mark()
+    depth = 0
+    while not reader.is_at_end and (depth or reader.peek_word() not in ("AS", ";")):
+        option_start = reader.mark()
+        if not depth and reader.accept(STAGE_FORMAT):
+            if clause is not None:
+                raise errors.incompatible_options(STAGE_FORMAT, STAGE_FORMAT)
+            reader.expect("=")
+            clause = staging.read_format(reader)
+            start, stop = option_start, reader.mark()
+            continue
+        depth += {"(": 1, ")": -1}.get(reader.peek_text(), 0)
+        reader.skip_one()
+    return clause, start, stop
+
+
+STAGE_FORMAT = alterations.STAGE_FORMAT
 
 
 def _create_by_template(

@@ -308,6 +308,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         access=access,
         places=resolver,
         replays=replays.Replays(store=lake.store),
+        tables=lake.tables,
         services=stages.StageServices(
             objects=lake.storage.objects,
             buckets=lake.storage.buckets,
@@ -422,6 +423,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         replacements=all_replacements,
         temporary=all_temporary,
         clones=all_clones,
+        stages=all_stages,
     )
     all_schema_clones = schema_clones.SchemaClones(
         places=resolver,
@@ -515,6 +517,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
             replays=stored_replays,
             defaults=column_defaults,
             foreign_keys=references,
+            stages=all_stages,
             backfills=backfills.Backfills(
                 readers=table_readers,
                 relations=read,
