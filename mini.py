@@ -46,8 +46,6 @@ COLLECTOR_THRESHOLDS = (3_500, 2, 10)
 """When Python looks for cycles: after so many new objects, and in the older ones after 7,000 and
 70,000 of them, as by default. Sixteen commits under way hold more than the default's 700 objects,
 so that the collector went through them every eighth commit: 20 to 50 us of each, and 4 now."""
-CERTIFICATES = ("SSL_CERT_DIR", "SSL_CERT_FILE")
-"""Variables that name the certificates a client trusts; the load of samples is a client."""
 SAMPLE_QUERY = (
     "select species, count(*) as birds, round(avg(body_mass_g)) as grams "
     "from samples.penguins group by species order by species"
@@ -234,7 +232,11 @@ def _serve(options: argparse.Namespace) -> int:
             f"mini.py: {error}{_holder(settings.data)}; stop it, or choose another folder with "
             "--data."
         )
-    except (storage_errors.StorageError, access_errors.AccessError) as error:
+    except (
+        config.InvalidConfig,
+        storage_errors.StorageError,
+        access_errors.AccessError,
+    ) as error:
         return _fail(f"mini.py: {error}")
     except OSError as error:
         path = error.filename or settings.data
@@ -259,6 +261,10 @@ def _check_places(settings: Config) -> None:
     for flag, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
         if path and not Path(path).is_file():
             raise config.InvalidConfig(f"{flag} {path} is not a file")
+    if settings.tls_cert and settings.tls_key:
+        from program import trust
+
+        trust.check_pair(settings.tls_cert, settings.tls_key)
     for url, path in settings.identity_provider_keys.items():
         if not Path(path).is_file():
             raise config.InvalidConfig(
@@ -338,7 +344,7 @@ def _run(settings: Config, listener: socket.socket) -> int:
     """Serve until SIGTERM or Ctrl-C; then finish requests in flight and close everything."""
     import uvloop
 
-    from program import application, identities, lifecycle, logs
+    from program import application, identities, lifecycle, logs, trust
     from storage import disk, opening
 
     logs.configure(settings.log_level, access=settings.access_log)
@@ -350,6 +356,12 @@ def _run(settings: Config, listener: socket.socket) -> int:
             Path(settings.data), disk=disk.Disk(), now_ms=identities.now_ms, new_id=new_id
         )
         stack.callback(storage.close)
+        if settings.tls_cert:  # this process's children are clients of it
+            certificate = Path(settings.tls_cert)
+            bundle = trust.write_bundle(
+                certificate, storage.path, disk=storage.disk, environment=os.environ
+            )
+            os.environ.update(dict.fromkeys(trust.VARIABLES, str(bundle)))
         program = application.build(settings, storage, now_ms=identities.now_ms, new_id=new_id)
         stack.callback(_forget, storage)
         port = listener.getsockname()[1]
@@ -364,9 +376,11 @@ def _run(settings: Config, listener: socket.socket) -> int:
 
 async def _announce(settings: Config, program: Program, url: str) -> None:
     """Write `running.json` and the ready file, then print the banner, once the port answers."""
+    import asyncio
+
     import orjson
 
-    from program import application
+    from program import application, trust
 
     disk, folder = program.storage.disk, program.storage.path
     running = {
@@ -375,6 +389,11 @@ async def _announce(settings: Config, program: Program, url: str) -> None:
         "region": settings.region,
         "table_buckets": settings.table_buckets,
     }
+    refusal = None
+    if settings.tls_cert:
+        bundle = (folder / trust.BUNDLE_FILE).absolute()
+        running["certificates"] = str(bundle)
+        refusal = await asyncio.to_thread(trust.refusal, url, bundle)
     disk.write_file(folder / RUNNING_FILE, orjson.dumps(running))
     ready = {
         "url": url,
@@ -390,6 +409,12 @@ async def _announce(settings: Config, program: Program, url: str) -> None:
         print(orjson.dumps({**ready, "ready_seconds": round(seconds, 3)}).decode(), flush=True)  # noqa: T201
     else:
         print(_banner(settings, program, url, seconds), flush=True)  # noqa: T201
+    if refusal is not None:
+        sys.stderr.write(
+            f"mini.py: clients on this machine refuse {url}: {refusal.rstrip('.')}. Jobs and "
+            "`mini.py sql` need a certificate for this address, or --host with a name that the "
+            "certificate has and that leads here; SSL_CERT_FILE names those of other authorities.\n"
+        )
     application.begin_jobs(program, settings, url)
     if settings.sample_data:
         await _load_samples(settings, program)
@@ -476,9 +501,10 @@ async def _load_samples(settings: Config, program: Program) -> None:
     """Load the sample data in a child process, a client like any other."""
     import asyncio
 
+    from program import trust
     from server import children
 
-    needed = {name: os.environ[name] for name in CERTIFICATES if name in os.environ}
+    needed = {name: os.environ[name] for name in trust.VARIABLES if name in os.environ}
     if settings.access_key and settings.secret_key:  # no file holds them: the child needs them here
         needed |= {
             "BOATHOUSE_ACCESS_KEY": settings.access_key,
@@ -509,9 +535,12 @@ async def _load_samples(settings: Config, program: Program) -> None:
 
 
 def _forget(storage: Storage) -> None:
-    path = storage.path / RUNNING_FILE
-    if storage.disk.exists(path):
-        storage.disk.unlink(path)
+    from program import trust
+
+    for name in (RUNNING_FILE, trust.BUNDLE_FILE):
+        path = storage.path / name
+        if storage.disk.exists(path):
+            storage.disk.unlink(path)
 
 
 def _shown_host(host: str) -> str:
@@ -534,6 +563,7 @@ def _sql(options: argparse.Namespace) -> int:
         password=place.secret_key,
         database=place.warehouse,
         schema=options.schema,
+        certificates=place.certificates,
         output_format=options.format,
     )
 
@@ -595,6 +625,7 @@ def _running_place(options: argparse.Namespace) -> Any:
         secret_key=secret_key,
         warehouse=options.warehouse or running["table_buckets"][0],
         region=running["region"],
+        certificates=running.get("certificates"),
     )
 
 

@@ -109,6 +109,8 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
             else:
                 workfolders.remove_abandoned()
                 options.gets = _resources(options)
+                if options.url is None:
+                    servers.trust(options.data, os.environ)
                 server = servers.find(
                     url=options.url,
                     data=options.data,
@@ -622,6 +624,8 @@ def _refused_by_server(options: argparse.Namespace, folder: Path) -> dict[str, s
     """Return why the server does not run pipelines of a folder, by name: a wrong schedule, or a
     circle of those that follow each other. None where no server answers that has the folder."""
     try:
+        if options.url is None:
+            servers.trust(options.data, os.environ)
         server = servers.find(
             url=options.url, data=options.data, environment=os.environ, region=options.region
         )

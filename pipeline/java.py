@@ -7,6 +7,7 @@ so it gets a trust store of the certificates that Python trusts.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -23,7 +24,7 @@ from pipeline import errors
 MAJORS = (17, 21)
 VERSION_TIMEOUT_SECONDS = 20
 TRUST_STORE_PASSWORD = "changeit"
-TRUST_STORE_NAME = "truststore.p12"
+TRUST_STORE_PREFIX = "truststore-"
 LATE_OPTIMISATION = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -68,17 +69,19 @@ def find(environment: Mapping[str, str]) -> Java:
 def trust_options(cache: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return JVM options that make it trust the certificates that Python trusts.
 
-    Writes the trust store into `cache`, again whenever the certificates' file has changed. Raises
-    NoJava if that file holds no certificates, or the cache cannot be written.
+    Writes a trust store into `cache`, one for each content of the certificates' file: servers with
+    certificates of their own share a cache. Raises NoJava if that file holds no certificates, or
+    the cache cannot be written.
     """
     bundle = environment.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
     if not bundle or not Path(bundle).is_file():
         return ()
     source = Path(bundle)
-    store = cache / TRUST_STORE_NAME
     try:
-        if not store.exists() or store.stat().st_mtime < source.stat().st_mtime:
-            _write_trust_store(source, store)
+        content = source.read_bytes()
+        store = cache / f"{TRUST_STORE_PREFIX}{hashlib.sha256(content).hexdigest()[:16]}.p12"
+        if not store.exists():
+            _write_trust_store(content, store)
     except (OSError, ValueError) as error:
         raise errors.NoJava(
             f"the certificates of {source} cannot be given to Java: {error}"
@@ -90,7 +93,7 @@ def trust_options(cache: Path, environment: Mapping[str, str]) -> tuple[str, ...
     )
 
 
-def _write_trust_store(source: Path, store: Path) -> None:
+def _write_trust_store(pem: bytes, store: Path) -> None:
     # Imported here: jobs on a system Java never need it.
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
@@ -98,13 +101,13 @@ def _write_trust_store(source: Path, store: Path) -> None:
     with warnings.catch_warnings():
         # Old root certificates have serial numbers that RFC 5280 forbids; they are still valid.
         warnings.simplefilter("ignore")
-        certificates = x509.load_pem_x509_certificates(source.read_bytes())
+        certificates = x509.load_pem_x509_certificates(pem)
     named = [
         pkcs12.PKCS12Certificate(certificate, f"ca-{number}".encode())
         for number, certificate in enumerate(certificates)
     ]
     store.parent.mkdir(parents=True, exist_ok=True)
-    partial = store.with_suffix(".partial")
+    partial = store.with_suffix(f".{os.getpid()}.partial")
     partial.write_bytes(
         pkcs12.serialize_java_truststore(
             named, BestAvailableEncryption(TRUST_STORE_PASSWORD.encode())

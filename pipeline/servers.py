@@ -9,18 +9,20 @@ died.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
 import json
+import os
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipeline import errors, settings
+from pipeline import errors, jars, settings
 
 DEFAULT_REGION = "us-east-1"
 SILENCE_SECONDS = 30.0
@@ -28,6 +30,8 @@ SILENCE_SECONDS = 30.0
 
 ASK_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE")
+"""Variables that name a file of certificates: OpenSSL's, those of requests and of AWS's SDKs."""
 
 
 def find(
@@ -59,6 +63,38 @@ def find(
         session_token=environment.get("BOATHOUSE_SESSION_TOKEN", ""),
         bearer=environment.get("BOATHOUSE_TOKEN", ""),
     )
+
+
+def trust(data: str, environment: MutableMapping[str, str]) -> None:
+    """Let this process and its children trust the certificate of the server of a data folder.
+
+    A server with a certificate names a file with it in its `running.json`. Where variables of
+    environment name other files, a file with the certificates of all is written into the cache.
+    Raises NoServer if one of them cannot be read.
+    """
+    try:
+        running = json.loads((Path(data) / "running.json").read_text())
+        bundle = Path(running["certificates"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # no server runs there, or it has no certificate
+    files = dict.fromkeys(
+        [bundle, *(Path(environment[n]) for n in CERTIFICATES if n in environment)]
+    )
+    try:
+        if len(files) > 1:
+            content = b"\n".join(file.read_bytes() for file in files)
+            cache = jars.cache_folder(environment)
+            bundle = cache / f"certificates-{hashlib.sha256(content).hexdigest()[:16]}.pem"
+            if not bundle.exists():
+                cache.mkdir(parents=True, exist_ok=True)
+                partial = bundle.with_suffix(f".{os.getpid()}.partial")
+                partial.write_bytes(content)
+                partial.replace(bundle)
+    except OSError as error:
+        raise errors.NoServer(
+            f"the certificates of {error.filename} cannot be used: {error.strerror or error}"
+        ) from error
+    environment.update(dict.fromkeys(CERTIFICATES, str(bundle)))
 
 
 @contextlib.contextmanager

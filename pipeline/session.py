@@ -210,7 +210,8 @@ def started(
     runtime = java.find(environment)
     folder_of_jars = jars.ensure(runtime, environment, say=say, may_fetch=may_fetch)
     java_options: tuple[str, ...] = ()
-    if runtime.bundled:
+    # The rest of a job, in Python, reaches an https server by these certificates too.
+    if runtime.bundled or server.url.startswith("https:"):
         java_options = java.trust_options(jars.cache_folder(environment), environment)
 
     @contextmanager

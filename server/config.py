@@ -354,7 +354,8 @@ SETTINGS: tuple[Setting, ...] = (
         name="tls_cert",
         type="text",
         default=None,
-        meaning="PEM certificate chain; serves https together with tls_key.",
+        meaning="PEM certificate chain; serves https together with tls_key. Jobs, samples, "
+        "`mini.py sql` and pipelines run by hand trust it beside what they trust already.",
     ),
     Setting(
         name="tls_key",

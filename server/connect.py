@@ -13,13 +13,17 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
-    """A client's settings: the server's URL, a key pair, the default warehouse, the region."""
+    """A client's settings: the server's URL, a key pair, the default warehouse, the region.
+
+    certificates: a file with the certificate of a server that has one.
+    """
 
     url: str
     access_key: str
     secret_key: str
     warehouse: str
     region: str
+    certificates: str | None = None
 
     @property
     def iceberg(self) -> str:
@@ -52,7 +56,8 @@ def snippet(client: str, place: ClientSettings) -> str:
     if place.scheme != "https":
         return text
     mark = "--" if client == "duckdb" else "#"
-    return f"{mark} If the server's certificate is self-signed: {TRUST[client]}\n{text}"
+    how = TRUST[client].replace(ANY_CERTIFICATE, place.certificates or ANY_CERTIFICATE)
+    return f"{mark} If the server's certificate is self-signed: {how}\n{text}"
 
 
 def _pyiceberg(place: ClientSettings) -> str:
@@ -232,6 +237,7 @@ def _sql_name(warehouse: str) -> str:
     return f"_{word}" if word[:1].isdigit() else word
 
 
+ANY_CERTIFICATE = "/path/to/cert.pem"
 TRUST: Mapping[str, str] = {
     "awscli": "export AWS_CA_BUNDLE=/path/to/cert.pem",
     "boto3": "export AWS_CA_BUNDLE=/path/to/cert.pem",

@@ -7,6 +7,7 @@ starts quickly; it decodes cells by the protocol's rules.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import ssl
@@ -43,13 +44,17 @@ def run(
     password: str,
     database: str | None = None,
     schema: str | None = None,
+    certificates: str | None = None,
     output_format: OutputFormat = "table",
     output: TextIO | None = None,
     errors: TextIO | None = None,
 ) -> int:
-    """Run text and print its answer (one per statement); return the exit code."""
+    """Run text and print its answer (one per statement); return the exit code.
+
+    certificates: a file of certificates that are trusted beside those of Python.
+    """
     out, err = output or sys.stdout, errors or sys.stderr
-    client = Client(url=url)
+    client = Client(url=url, certificates=certificates)
     try:
         client.login(user=user, password=password, database=database or "", schema=schema or "")
         try:
@@ -74,11 +79,17 @@ def run(
 class Client:
     """One session over HTTP. Holds its token; not for threads."""
 
-    def __init__(self, *, url: str) -> None:
+    def __init__(self, *, url: str, certificates: str | None = None) -> None:
         self._url = url.rstrip("/")
         self._token: str | None = None
+        trusted = ssl.create_default_context()
+        if certificates is not None:
+            with contextlib.suppress(OSError):  # a server that ended meanwhile: it does not answer
+                trusted.load_verify_locations(certificates)
         # The server is on this machine; a proxy that the environment names leads elsewhere.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
+        )
 
     def login(self, *, user: str, password: str, database: str, schema: str) -> None:
         """Open the session. Raises ShellError."""

@@ -957,27 +957,62 @@ def test_connect_prints_settings_with_address_and_keys(
     assert ("mine" in other.stdout) == (client != "boto3")
 
 
+def write_certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """Write a certificate that no authority signed, and its key. name: as OpenSSL has it."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+         "-subj", "/CN=boathouse", "-addext", f"subjectAltName={name}",
+         "-keyout", str(key), "-out", str(certificate)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key
+
+
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[servers.Running, Path]]:
     """A server with a certificate of its own, and that certificate."""
     folder = tmp_path_factory.mktemp("encrypted")
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
-         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-         "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    running = servers.start(folder / "data", "--tls-cert", str(certificate), "--tls-key", str(key))
+    certificate, key = write_certificate(folder, "IP:127.0.0.1")
+    flags = ("--sample-data", "--tls-cert", str(certificate), "--tls-key", str(key))
+    running = servers.start(folder / "data", *flags)
     yield running, certificate
     assert running.stop() == 0
+    assert not (running.data / "certificates.pem").exists()
+
+
+def test_sql_and_samples_trust_the_certificate_of_their_server(
+    encrypted: tuple[servers.Running, Path], tmp_path: Path
+) -> None:
+    running, _ = encrypted
+    words = ("sql", "select count(*) from samples.penguins", "--data", str(running.data))
+
+    def counted() -> str:
+        return run(tmp_path, *words, "--format", "csv").stdout
+
+    until(lambda: "344" in counted())
+
+
+def test_the_file_of_trusted_certificates_holds_no_key(
+    encrypted: tuple[servers.Running, Path],
+) -> None:
+    running, certificate = encrypted
+    text = (running.data / "certificates.pem").read_text()
+    assert text.startswith(certificate.read_text().strip())
+    assert "PRIVATE KEY" not in text
 
 
 def test_sql_says_how_a_self_signed_certificate_is_trusted(
     encrypted: tuple[servers.Running, Path], tmp_path: Path
 ) -> None:
     running, certificate = encrypted
-    words = ("sql", "select 1", "--data", str(running.data))
+    elsewhere = tmp_path / "data"  # as a copy of a folder from before the server had a certificate
+    elsewhere.mkdir()
+    shutil.copy(running.data / "root.json", elsewhere)
+    content = json.loads((running.data / "running.json").read_text())
+    del content["certificates"]
+    (elsewhere / "running.json").write_text(json.dumps(content))
+    words = ("sql", "select 1", "--data", str(elsewhere))
     refused = run(tmp_path, *words)
     assert refused.returncode == 1
     assert refused.stderr == (
@@ -985,6 +1020,39 @@ def test_sql_says_how_a_self_signed_certificate_is_trusted(
         "self-signed, set SSL_CERT_FILE to its PEM file\n"
     )
     assert run(tmp_path, *words, environment={"SSL_CERT_FILE": str(certificate)}).returncode == 0
+
+
+def test_a_certificate_for_another_address_is_said_at_the_start(tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path, "DNS:lake.example.com")
+    flags = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    running = servers.start(tmp_path / "data", *flags)
+    try:
+        until(
+            lambda: "clients on this machine refuse https://127.0.0.1:" in running.log.read_text()
+        )
+        said = running.log.read_text()
+        assert "IP address mismatch, certificate is not valid for '127.0.0.1'" in said
+    finally:
+        assert running.stop() == 0
+
+
+def test_a_certificate_without_its_key_is_refused_by_name(tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path, "IP:127.0.0.1")
+    other = tmp_path / "other"
+    other.mkdir()
+    _, foreign = write_certificate(other, "IP:127.0.0.1")
+    locked = tmp_path / "locked.pem"
+    subprocess.run(
+        ["openssl", "rsa", "-aes256", "-passout", "pass:x", "-in", str(key), "-out", str(locked)],
+        check=True,
+        capture_output=True,
+    )
+    for wrong in (foreign, locked, certificate):
+        said = refusal(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(wrong))
+        assert said.startswith(
+            f"mini.py: --tls-cert {certificate} and --tls-key {wrong} are no certificate and its "
+            "key, in PEM and not encrypted: "
+        )
 
 
 @pytest.mark.parametrize("client", sorted(connect.CLIENTS))

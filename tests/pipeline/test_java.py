@@ -117,26 +117,29 @@ def test_trust_options_hand_python_s_certificates_to_java(tmp_path: Path) -> Non
     environment = {"SSL_CERT_FILE": str(bundle)}
     cache = tmp_path / "cache"
     options = java.trust_options(cache, environment)
-    store = cache / "truststore.p12"
+    (store,) = cache.iterdir()
     assert options == (
         f"-Djavax.net.ssl.trustStore={store}",
         "-Djavax.net.ssl.trustStoreType=PKCS12",
         "-Djavax.net.ssl.trustStorePassword=changeit",
     )
     assert names_in(store) == ["CN=one", "CN=two"]
-    assert [path.name for path in cache.iterdir()] == ["truststore.p12"]
 
 
-def test_trust_options_follow_a_newer_bundle(tmp_path: Path) -> None:
+def test_two_bundles_have_a_trust_store_each(tmp_path: Path) -> None:
     bundle = tmp_path / "certificates.pem"
     bundle.write_bytes(certificate("one"))
     environment = {"SSL_CERT_FILE": str(bundle)}
-    java.trust_options(tmp_path, environment)
-    store = tmp_path / "truststore.p12"
+    cache = tmp_path / "cache"
+    before = java.trust_options(cache, environment)
+    age = bundle.stat().st_mtime
     bundle.write_bytes(certificate("three"))
-    os.utime(bundle, (store.stat().st_mtime + 10,) * 2)
-    java.trust_options(tmp_path, environment)
-    assert names_in(store) == ["CN=three"]
+    os.utime(bundle, (age - 10,) * 2)  # an older file can be another server's
+    after = java.trust_options(cache, environment)
+    assert before != after
+    stores = [Path(options[0].partition("=")[2]) for options in (before, after)]
+    assert [names_in(store) for store in stores] == [["CN=one"], ["CN=three"]]
+    assert sorted(stores) == sorted(cache.iterdir())
 
 
 def test_trust_options_without_certificates_are_none(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -180,3 +181,47 @@ def test_what_speaks_no_http_is_no_server(garbage: str) -> None:
     assert not servers.answers(server_at(garbage))
     with pytest.raises(errors.NoServer, match=r"^the server does not answer: 220 welcome"):
         native.ask(server_at(garbage), "GET", "jobs")
+
+
+def serve_with_certificate(folder: Path) -> Path:
+    folder.mkdir()
+    bundle = folder / "certificates.pem"
+    bundle.write_text("of the server\n")
+    content = {"url": "https://127.0.0.1:1", "certificates": str(bundle)}
+    (folder / "running.json").write_text(json.dumps(content))
+    return bundle
+
+
+def test_the_certificate_of_a_folder_s_server_is_trusted(tmp_path: Path) -> None:
+    bundle = serve_with_certificate(tmp_path / "data")
+    environment: dict[str, str] = {}
+    servers.trust(str(tmp_path / "data"), environment)
+    assert environment == dict.fromkeys(servers.CERTIFICATES, str(bundle))
+
+
+def test_a_server_s_certificate_is_trusted_beside_those_that_variables_name(
+    tmp_path: Path,
+) -> None:
+    serve_with_certificate(tmp_path / "data")
+    company = tmp_path / "company.pem"
+    company.write_text("of a company\n")
+    environment = {"SSL_CERT_FILE": str(company), "BOATHOUSE_CACHE": str(tmp_path / "cache")}
+    servers.trust(str(tmp_path / "data"), environment)
+    (merged,) = {environment[name] for name in servers.CERTIFICATES}
+    assert set(Path(merged).read_text().split("\n")) == {"of the server", "of a company", ""}
+    assert company.read_text() == "of a company\n"
+
+
+def test_a_server_without_a_certificate_changes_no_trust(tmp_path: Path) -> None:
+    (tmp_path / "running.json").write_text('{"url": "http://127.0.0.1:1"}')
+    environment = {"SSL_CERT_FILE": "/company.pem"}
+    servers.trust(str(tmp_path), environment)
+    servers.trust(str(tmp_path / "absent"), environment)
+    assert environment == {"SSL_CERT_FILE": "/company.pem"}
+
+
+def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    serve_with_certificate(tmp_path / "data")
+    absent = str(tmp_path / "absent.pem")
+    with pytest.raises(errors.NoServer, match=re.escape(absent)):
+        servers.trust(str(tmp_path / "data"), {"AWS_CA_BUNDLE": absent})
