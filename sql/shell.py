@@ -27,6 +27,7 @@ ANSWER_SECONDS = 120
 CELL_WIDTH_MAX = 100
 OutputFormat = Literal["table", "csv", "json"]
 
+TRANSFERS = frozenset({"UPLOAD", "DOWNLOAD"})
 PENDING = frozenset({"333333", "333334"})
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NUMBERS = frozenset({"fixed", "real", "decfloat"})
@@ -136,6 +137,11 @@ class Client:
         return answer
 
     def _whole(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if data.get("command") in TRANSFERS:
+            raise ShellError(
+                "the file was not transferred: PUT and GET need a Snowflake driver, see "
+                "`mini.py connect snowflake`"
+            )
         rows = list(data.get("rowset") or ())
         for chunk in data.get("chunks") or ():
             rows += json.loads(b"[" + self._bytes(chunk["url"]) + b"]")

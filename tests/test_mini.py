@@ -1022,6 +1022,18 @@ def test_sql_says_how_a_self_signed_certificate_is_trusted(
     assert run(tmp_path, *words, environment={"SSL_CERT_FILE": str(certificate)}).returncode == 0
 
 
+@pytest.mark.parametrize("text", ["put file:///tmp/rows.csv @~/in", "select 1; get @~ file:///tmp"])
+def test_sql_does_not_pass_over_a_transfer_of_files(
+    encrypted: tuple[servers.Running, Path], tmp_path: Path, text: str
+) -> None:
+    ended = run(tmp_path, "sql", text, "--data", str(encrypted[0].data))
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "the file was not transferred: PUT and GET need a Snowflake driver, see "
+        "`mini.py connect snowflake`\n"
+    )
+
+
 def test_a_certificate_for_another_address_is_said_at_the_start(tmp_path: Path) -> None:
     certificate, key = write_certificate(tmp_path, "DNS:lake.example.com")
     flags = ("--tls-cert", str(certificate), "--tls-key", str(key))

@@ -342,7 +342,10 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     storage_errors.DiskFull: S3WireError(
         status=507,
         code="InsufficientStorage",
-        message="The server has no room for this write. Reads and deletes go on.",
+        message=(
+            "The server has no room for this write. Reads and deletes go on; a deletion from a "
+            "general bucket frees the object's bytes a minute later."
+        ),
     ),
     storage_errors.DiskReadOnly: S3WireError(
         status=503,
