@@ -215,6 +215,7 @@ def _serve(options: argparse.Namespace) -> int:
     from storage import errors as storage_errors
 
     starting.leave_out()  # before the first import of Arrow
+    starting.begin_imports()
     try:
         settings = _load_config(options)
         _check_places(settings)
@@ -345,8 +346,10 @@ def _run(settings: Config, listener: socket.socket) -> int:
     import uvloop
 
     from program import application, identities, lifecycle, logs, trust
+    from server import starting
     from storage import disk, opening
 
+    starting.end_imports()
     logs.configure(settings.log_level, access=settings.access_log)
     _raise_files_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -367,7 +370,6 @@ def _run(settings: Config, listener: socket.socket) -> int:
         port = listener.getsockname()[1]
         url = f"{settings.scheme}://{_shown_host(settings.host)}:{port}"
         gc.set_threshold(*COLLECTOR_THRESHOLDS)
-        gc.collect()
         gc.freeze()  # objects made at start-up live on: later collections skip them
         announce = functools.partial(_announce, settings, program, url)
         uvloop.run(lifecycle.serve(program, settings, listener, announce))

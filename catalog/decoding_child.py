@@ -1,10 +1,11 @@
 """engine: the child that decodes manifests and metadata: frames in, frames out, over a socket.
 
-Started as `python -m catalog.decoding_child FD`. A request has the type of the file, the manifest's
-entry in its manifest list, and the file's bytes. The answer is one or more frames, each with a few
-hundred entries, or one frame with a complaint. The answer for a metadata file is one value in
-several frames: the offsets of its parts. The child ends when its socket closes, so it does not
-outlive the server. It refuses a file that takes more than MEMORY_BYTES_MAX, and opens no file.
+Started as `python -m server.starting catalog.decoding_child FD`. A request has the type of the
+file, the manifest's entry in its manifest list, and the file's bytes. The answer is one or more
+frames, each with a few hundred entries, or one frame with a complaint. The answer for a metadata
+file is one value in several frames: the offsets of its parts. The child ends when its socket
+closes, so it does not outlive the server. It refuses a file that takes more than MEMORY_BYTES_MAX,
+and opens no file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import enum
 import resource
 import socket
 import struct
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Final
 
@@ -128,7 +128,3 @@ def main(arguments: list[str]) -> None:
     connection = socket.socket(fileno=int(descriptor))
     with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
         serve(requests, answers)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -44,11 +44,11 @@ async def start(
     leaves_out: bool = True,
     **variables: str,
 ) -> Child:
-    """Start `python -m MODULE FD ARGUMENTS...`, where FD is the child's end of the socket.
+    """Start a module with the arguments FD ARGUMENTS..., where FD is the child's end of the socket.
 
     buffer_bytes: read ahead of what the child sends. leaves_out: whether it is started by
-    `server.starting`; PySpark imports what that leaves out. variables: further ones of its
-    environment.
+    `server.starting`, which calls its `main`; PySpark imports what that leaves out. variables:
+    further ones of its environment.
     """
     ours, theirs = socket.socketpair()
     try:

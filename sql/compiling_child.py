@@ -1,10 +1,10 @@
 """engine: the child process that parses and binds large statements.
 
-Started as `python -m sql.compiling_child FD GROWTH_BYTES`. A message is its length and a pickle. A
-request is a step's name and its arguments; an answer is whether it succeeded, the result or the
-SqlError's parts, and the process's resident size. Both sides are this program, and statements are
-only text here. It ends when its socket closes, or when it has grown by more than GROWTH_BYTES, and
-opens no file.
+Started as `python -m server.starting sql.compiling_child FD GROWTH_BYTES`. A message is its length
+and a pickle. A request is a step's name and its arguments; an answer is whether it succeeded, the
+result or the SqlError's parts, and the process's resident size. Both sides are this program, and
+statements are only text here. It ends when its socket closes, or when it has grown by more than
+GROWTH_BYTES, and opens no file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import dataclasses
 import pickle
 import socket
 import struct
-import sys
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -103,7 +102,3 @@ def main(arguments: list[str]) -> None:
     connection = socket.socket(fileno=int(descriptor))
     with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
         serve(requests, answers)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

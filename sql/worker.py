@@ -1,9 +1,9 @@
 """engine: the child process: one query at a time, from a socket, back over the socket.
 
-Started as `python -m sql.worker FD SPILL_DIRECTORY GROWTH_BYTES`. It ends when its socket closes,
-whatever it is doing then, so that a dead server leaves no child behind, and when it has grown by
-more than GROWTH_BYTES. It knows no index, no catalog and no network: what it may read are the paths
-that a query names.
+Started as `python -m server.starting sql.worker FD SPILL_DIRECTORY GROWTH_BYTES`. It ends when its
+socket closes, whatever it is doing then, so that a dead server leaves no child behind, and when it
+has grown by more than GROWTH_BYTES. It knows no index, no catalog and no network: what it may read
+are the paths that a query names.
 
 A query's schema is sent once its physical plan is ready, so the time until then is its planning.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 import time
 from pathlib import Path
 
@@ -126,7 +125,3 @@ def main(arguments: list[str]) -> None:
     asyncio.run(serve(connection, Path(spill_directory)))
     # Threads of a running query would keep the interpreter waiting.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +28,30 @@ def test_a_childs_environment_holds_what_programs_need_and_nothing_else() -> Non
     needed = {"PATH": "/bin", "LC_ALL": "C", "PYTHONPATH": "/p", "HOME": "/h"}
     own = {**needed, **SECRETS, "HTTP_PROXY": "p"}
     assert children.environment(own, MORE="m") == {**needed, "MORE": "m"}
+
+
+PROBE = """
+import gc
+
+collects_among_imports = gc.isenabled()
+
+
+def main(arguments):
+    print(collects_among_imports, gc.isenabled(), gc.get_freeze_count() > 0, arguments)
+"""
+
+
+def test_a_child_looks_for_cycles_when_it_has_imported_and_not_among_its_imports(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    shown = subprocess.check_output(
+        [sys.executable, "-m", "server.starting", "probe", "3", "x"],
+        cwd=server.ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        text=True,
+    )
+    assert shown == "False True True ['3', 'x']\n"
 
 
 @pytest.fixture(scope="module")
