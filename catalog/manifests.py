@@ -346,10 +346,12 @@ def decode_manifest(
     manifest may crash this process, so it is decoded faster. Raises InvalidManifest, BeyondBounds.
     """
     container = _open(data)
-    own_spec_id = _header_of(container).partition_spec_id if spec_id is None else spec_id
+    header = _header_of(container)
+    own_spec_id = header.partition_spec_id if spec_id is None else spec_id
+    order = _partition_order(container.schema, header)
 
     def make_file(fields: Mapping[int, Any]) -> DataFile:
-        return _data_file(fields, own_spec_id)
+        return _data_file(fields, own_spec_id, order)
 
     adapt = {
         "": avro.Adapter(make=_entry, ids=_ENTRY_IDS),
@@ -409,6 +411,33 @@ def _header_of(container: avro.Container) -> ManifestHeader:
         raise InvalidManifest(f"broken manifest header: {error}") from error
 
 
+def _partition_order(schema: Any, header: ManifestHeader) -> list[int] | None:
+    """Return where the fields of the header's spec are in a written partition, by field id.
+
+    None if they are written in this order, or if they are not all written with their ids. DuckDB
+    1.5 writes fields of earlier specs, too, in the partitions of delete files.
+    """
+    try:
+        data_file = _field_type(schema, "data_file", 2)
+        partition = _field_type(data_file, "partition", 102)
+        written = [field.get("field-id") for field in partition["fields"]]
+        of_spec = [field.get("field-id") for field in header.partition_fields]
+        if written == of_spec or len(of_spec) > len(written):
+            return None
+        places = {field_id: place for place, field_id in enumerate(written)}
+        return None if None in of_spec else [places[field_id] for field_id in of_spec]
+    except (LookupError, TypeError, AttributeError):
+        return None  # of a named type, or broken, which reading the records shows
+
+
+def _field_type(record: Any, name: str, field_id: int) -> Any:
+    """Return the type of a record's field, which is known by its id, or by its name without one."""
+    for field in record["fields"]:
+        if field.get("field-id") == field_id or (field["name"] == name and "field-id" not in field):
+            return field["type"]
+    raise LookupError(name)
+
+
 def _entry(fields: Mapping[int, Any]) -> ManifestEntry:
     return ManifestEntry(
         status=_STATUSES[fields[0]],
@@ -419,8 +448,11 @@ def _entry(fields: Mapping[int, Any]) -> ManifestEntry:
     )
 
 
-def _data_file(fields: Mapping[int, Any], spec_id: int) -> DataFile:
+def _data_file(fields: Mapping[int, Any], spec_id: int, order: Sequence[int] | None) -> DataFile:
     get = fields.get
+    partition = get(102) or ()
+    if order is not None:
+        partition = tuple([partition[index] for index in order])
     split_offsets, equality_ids = get(132), get(135)
     file_format = fields[101]
     return DataFile(
@@ -430,7 +462,7 @@ def _data_file(fields: Mapping[int, Any], spec_id: int) -> DataFile:
         file_size_in_bytes=fields[104],
         content=_CONTENTS[get(134) or 0],
         spec_id=spec_id,
-        partition=get(102) or (),
+        partition=partition,
         metrics=Metrics(
             column_sizes=get(108),
             value_counts=get(109),

@@ -518,6 +518,56 @@ def test_partition_fields_with_names_avro_forbids_are_written_and_read() -> None
     assert (field["name"], field["iceberg-field-name"]) == ("_1st_x20day_x2F_xE9", "1st day/é")
 
 
+def with_header_spec(data: bytes, fields: Any) -> bytes:
+    """A manifest again, whose header has a spec of these fields."""
+    reader = fastavro.reader(io.BytesIO(data))
+    buffer = io.BytesIO()
+    metadata = {"partition-spec": json.dumps(fields), "partition-spec-id": "2", "content": "data"}
+    fastavro.writer(buffer, reader.writer_schema, list(reader), metadata=metadata)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        # DuckDB 1.5 writes the fields of earlier specs, too, in the partitions of delete files.
+        ([3], (1.9,)),
+        ([1, 4], (574, 3)),
+        ([4, 0], (3, "a")),
+        ([0, 1, 2, 3, 4], PARTITION),
+        ([], ()),
+    ],
+)
+def test_a_partition_has_the_fields_of_its_spec_by_their_ids(
+    chosen: list[int], expected: tuple[Any, ...]
+) -> None:
+    data, _ = encode([added(data_file(1)), added(data_file(2))])
+    data = with_header_spec(data, [SPEC["fields"][index] for index in chosen])
+    for entry in manifests.decode_manifest(data):
+        assert entry.data_file.partition == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [{"source-id": 1, "name": "id", "transform": "identity"}],
+        [{"source-id": 1, "field-id": 2000, "name": "other", "transform": "identity"}],
+        [{"field-id": [1000]}],
+        [1000],
+        [{"field-id": 1000}] * 100_000,
+    ],
+    ids=["without an id", "not written", "no number", "no fields", "very many"],
+)
+def test_a_partition_whose_header_does_not_name_its_fields_is_read_as_written(fields: Any) -> None:
+    data, _ = encode([added(data_file(1))])
+    try:
+        (entry,) = manifests.decode_manifest(with_header_spec(data, fields))
+    except manifests.InvalidManifest:
+        assert fields == [1000]
+    else:
+        assert entry.data_file.partition == PARTITION
+
+
 def test_a_partition_field_whose_source_is_gone_is_written_as_null() -> None:
     spec = {
         "spec-id": 0,
