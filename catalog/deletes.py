@@ -20,6 +20,8 @@ from catalog.manifests import Content, DataFile, ManifestEntry
 
 FILE_PATH_ID = 2_147_483_546
 """The field id of `file_path` in position delete files; its bounds name their data files."""
+FILE_ID = 2_147_483_646
+"""The field id of the metadata column `_file`, under which DuckDB 1.5 writes those bounds."""
 
 
 PathBounds: TypeAlias = tuple[str | None, str | None]
@@ -339,6 +341,11 @@ def only_data_file(file: DataFile) -> str | None:
     return file.referenced_data_file or _only_path(_path_bounds(file))
 
 
+def named_data_file(file: DataFile) -> str | None:
+    """Return what `only_data_file` does, also by bounds that are written under `FILE_ID`."""
+    return only_data_file(file) or _only_path(_path_bounds(file, FILE_ID))
+
+
 def _only_path(bounds: PathBounds) -> str | None:
     """Return the one data file that a position delete file names, None if it may name more."""
     lower, upper = bounds
@@ -351,11 +358,9 @@ def _only_path(bounds: PathBounds) -> str | None:
 _DATA_SUFFIXES = (".parquet", ".avro", ".orc")
 
 
-def _path_bounds(file: DataFile) -> PathBounds:
+def _path_bounds(file: DataFile, field_id: int = FILE_PATH_ID) -> PathBounds:
     *_, lower_bounds, upper_bounds = file.metrics.unpacked()
-    return _text((lower_bounds or {}).get(FILE_PATH_ID)), _text(
-        (upper_bounds or {}).get(FILE_PATH_ID)
-    )
+    return _text((lower_bounds or {}).get(field_id)), _text((upper_bounds or {}).get(field_id))
 
 
 def _text(data: bytes | None) -> str | None:

@@ -37,6 +37,10 @@ class InvalidMetadataFile(InvalidCatalogRequest):
     """The metadata file for a pointer is not table or view metadata of this location."""
 
 
+class MisplacedDeletes(InvalidCatalogRequest):
+    """A new delete file has another partition spec than the data file that it names."""
+
+
 class InvalidPageToken(InvalidCatalogRequest):
     """A page token is malformed, or belongs to another listing."""
 

@@ -202,6 +202,10 @@ class Scans:
         location = snapshot.get("manifest-list")
         if location is None:
             return await self._manifests_of_old(snapshot, reader)
+        return await self.manifests_in(reader, location)
+
+    async def manifests_in(self, reader: readers.Reader, location: str) -> tuple[ManifestFile, ...]:
+        """Return the manifests that a manifest list names. Raises as `plan` does."""
         if reader.is_mounted:
             await reader.bring((location,))
         file = self._files.open(reader.file(location))

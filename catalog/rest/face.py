@@ -75,6 +75,7 @@ class IcebergFace:
             views=views,
             access=asking,
             readers=readers.Readers(store=store, access=asking),
+            scans=scans,
             scan_pages=scan_pages.ScanPages(scans=scans),
             plan_key=plan_tasks.key_of(ring.master),
             credentials=credentials.CredentialVending(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catalog import access, errors, idents, owners, readers, records, scan_pages
+from catalog import access, errors, idents, owners, readers, records, scan_pages, scans
 from catalog.metadata import json_values
 from catalog.mounts import mounted
 from catalog.namespaces import Namespaces
@@ -45,6 +45,7 @@ class Service:
     views: Views
     access: access.Access
     readers: readers.Readers
+    scans: scans.Scans
     scan_pages: scan_pages.ScanPages
     plan_key: bytes
     credentials: credentials.CredentialVending

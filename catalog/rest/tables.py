@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final
 
-from catalog import commits, idents, loads, properties, receipts, records, rights
+from catalog import commits, delete_specs, idents, loads, properties, receipts, records, rights
 from catalog import errors as catalog_errors
 from catalog.commits import LoadedTable, TableChange
 from catalog.metadata import filenames, json_values
@@ -122,6 +122,7 @@ async def commit_table(service: Service, call: calls.Call) -> asgi.Response:
     allowed = await _check_commit(service, call, [change])
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        await _check_deletes(service, call, change)
         (loaded,) = await service.tables.commit_many(
             [change],
             by=call.principal.arn,
@@ -158,6 +159,8 @@ async def commit_transaction(service: Service, call: calls.Call) -> asgi.Respons
     allowed = await _check_commit(service, call, changes)
 
     async def work(receipt: receipts.Receipt | None) -> asgi.Response:
+        for change in changes:
+            await _check_deletes(service, call, change)
         if changes:
             await service.tables.commit_many(
                 changes,
@@ -307,6 +310,24 @@ async def _check_files(
             checked += 1
             if checked % CHECKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
+
+
+async def _check_deletes(service: Service, call: calls.Call, change: TableChange) -> None:
+    """Raise MisplacedDeletes for new delete files that no reader would apply.
+
+    Most commits are known from their updates to have none.
+    """
+    snapshots = delete_specs.snapshots_to_check(change.updates)
+    if not snapshots:
+        return
+    try:
+        loaded = await service.tables.fetch(change.ident)
+    except catalog_errors.NoSuchTable:
+        return  # a new table, or an error that the commit raises
+    if len(loaded.metadata.partition_specs) > 1:
+        await delete_specs.check(
+            service.scans, service.readers.of(call.principal, loaded), snapshots
+        )
 
 
 def _replay_table(service: Service, call: calls.Call, ident: idents.TableIdent) -> Replay:

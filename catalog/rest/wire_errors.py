@@ -33,6 +33,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     errors.InvalidLocation: (400, "ValidationException"),
     errors.InvalidProperty: (400, "ValidationException"),
     errors.InvalidMetadataFile: (400, "BadRequestException"),
+    errors.MisplacedDeletes: (400, "ValidationException"),
     errors.InvalidPageToken: (400, "BadRequestException"),
     errors.IdempotencyKeyReused: (400, "BadRequestException"),
     errors.NoSuchWarehouse: (404, "NoSuchWarehouseException"),

@@ -11,6 +11,7 @@ import duckdb_extensions
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.transforms import BucketTransform
 
 from tests.kit import bigtables, lake_client, stalls
 from tests.kit.server import Running
@@ -101,6 +102,34 @@ def test_duckdb_and_pyiceberg_see_each_others_rows(
     assert table.scan().count() == 5
     counted = database.execute(f"select count(*) from lake.{schema}.t").fetchall()
     assert counted == [(5,)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_duckdb_changes_rows_of_the_current_partition_spec_alone(
+    database: Any, server: Running, schema: str, version: int
+) -> None:
+    """DuckDB 1.5 writes each delete file under the current spec, also for files of older ones."""
+    table = f"lake.{schema}.t"
+    database.execute(f"create table {table} (id bigint) with ('format-version' = {version})")
+    catalog = lake_client.catalog(server)
+    with catalog.load_table(f"{schema}.t").update_spec() as spec:
+        spec.add_field("id", BucketTransform(2), "id_bucket")
+    database.execute(f"insert into {table} values (0), (1), (2)")
+    with catalog.load_table(f"{schema}.t").update_spec() as spec:
+        spec.remove_field("id_bucket")
+        spec.add_identity("id")
+    database.execute(f"insert into {table} values (3), (4)")
+    before = catalog.load_table(f"{schema}.t").metadata_location
+    for change in (f"delete from {table} where id = 2", f"update {table} set id = 9 where id = 1"):
+        with pytest.raises(duckdb.Error, match=r"which has partition spec 1, by .* spec 2: "):
+            database.execute(change)
+    assert catalog.load_table(f"{schema}.t").metadata_location == before
+    database.execute(f"delete from {table} where id = 4")
+    expected = [(0,), (1,), (2,), (3,)]
+    assert database.execute(f"select id from {table} order by id").fetchall() == expected
+    with lake_client.session(server, schema) as sql:
+        assert sql.rows("select id from t order by id") == expected
+        assert sql.rows("select id from t where id > 2 order by id") == [(3,)]
 
 
 def test_writers_in_turn_leave_rows_that_pyiceberg_duckdb_and_sql_see(
