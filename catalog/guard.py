@@ -42,11 +42,20 @@ class TableGuard:
         self._account_id = account_id
 
     def at(self, bucket: str, key: str, reading: batch.Reading | None = None) -> guard.Ruling:
-        """Return the current ruling for a key; a bucket that does not exist has no rules."""
-        if reading is None:
-            with self._store.index.view() as view:
-                return self._at(bucket, key, view)
-        return self._at(bucket, key, reading)
+        """Return the current ruling for a key; a bucket that does not exist has no rules.
+
+        That of a general bucket says what its record says, which is in memory until it changes.
+        """
+        if reading is not None:
+            return self._at(bucket, key, reading)
+        try:
+            info, value = self._store.buckets.read_newest(bucket)
+        except storage_errors.NoSuchBucket:
+            return guard.PlainRuling(bucket=None)
+        if info.type != "table":
+            return guard.PlainRuling(bucket=info, record=value)
+        with self._store.index.view() as view:
+            return self._at(bucket, key, view)
 
     def _at(self, bucket: str, key: str, view: batch.Reading) -> guard.Ruling:
         try:

@@ -523,12 +523,23 @@ def _parse_pairs(query: bytes) -> tuple[tuple[str, str], ...]:
         raise errors.RequestTooLarge(
             f"more than {limits.QUERY_PAIRS_MAX} query parameters", limit="QUERY_PAIRS_MAX"
         )
+    if query.isascii():  # then it is decoded at once, but for what is percent-encoded
+        return tuple(
+            [_parse_pair(part) for part in query.decode().replace("+", " ").split("&") if part]
+        )
     pairs = []
     for part in parts:
         if part:
             name, _, value = part.replace(b"+", b" ").partition(b"=")
             pairs.append((_unquote(name), _unquote(value)))
     return tuple(pairs)
+
+
+def _parse_pair(part: str) -> tuple[str, str]:
+    name, _, value = part.partition("=")
+    if "%" in part:
+        return _unquote(name.encode()), _unquote(value.encode())
+    return name, value
 
 
 class Sender:

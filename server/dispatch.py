@@ -39,7 +39,7 @@ FACE_OF_FIRST_SEGMENT: Final = {
 }
 CREDENTIALS_REMEMBERED_MAX: Final = 256
 CREDENTIAL_BYTES_MAX: Final = 256
-"""Cached services of credentials in queries: all URLs of a key and a day have the same one."""
+"""Cached services of credentials: all requests of a key and a day have the same one."""
 LOCAL_DOMAIN: Final = "localhost"
 
 _BUCKET_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -83,6 +83,8 @@ def face_of_head(
         service = service_of(
             None if authorization is None else authorization.decode("latin-1"), query
         )
+        if FACE_OF_SERVICE.get(service or "") == S3:
+            return S3  # whatever the host is
     host = headers.get(b"host", b"").decode("latin-1")
     return face_of(raw_path, host, service, domain=domain, method=method)
 
@@ -108,7 +110,10 @@ def service_of(authorization: str | None, query: bytes) -> str | None:
     schemes, and for a scope too short to have a service.
     """
     if authorization is not None and authorization.startswith("AWS4-"):
-        credential = authorization.partition("Credential=")[2].partition(",")[0]
+        first = authorization.partition(",")[0]
+        if len(first) <= CREDENTIAL_BYTES_MAX and "Credential=" in first:
+            return _remembered_service_of_header(first)
+        return _service_of_header(authorization)
     elif b"X-Amz-Credential=" in query:
         value = (b"&" + query).partition(b"&X-Amz-Credential=")[2].partition(b"&")[0]
         if len(value) > CREDENTIAL_BYTES_MAX:
@@ -116,7 +121,14 @@ def service_of(authorization: str | None, query: bytes) -> str | None:
         return _remembered_service(value)
     else:
         return None
-    return _service_of_credential(credential)
+
+
+def _service_of_header(authorization: str) -> str | None:
+    """Return the service of the credential in a header, or in the first of its fields."""
+    return _service_of_credential(authorization.partition("Credential=")[2].partition(",")[0])
+
+
+_remembered_service_of_header = functools.lru_cache(CREDENTIALS_REMEMBERED_MAX)(_service_of_header)
 
 
 def _service_of_value(value: bytes) -> str | None:

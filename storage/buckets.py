@@ -55,7 +55,7 @@ class Buckets:
         self._decoded_bytes = 0
         # With the index's count of changes before the record was read: no later change, no look.
         # None is kept while a change is being committed.
-        self._newest: dict[str, tuple[int, BucketInfo]] = {}
+        self._newest: dict[str, tuple[int, tuple[BucketInfo, bytes]]] = {}
 
     def reserve(self, owners: Mapping[str, str]) -> None:
         """Refuse to create buckets of these names from now on. owners: by name."""
@@ -66,17 +66,22 @@ class Buckets:
         state, which is read again only after a change. Raises NoSuchBucket."""
         if reading is not None:
             return self.read(name, reading)[0]
+        return self.read_newest(name)[0]
+
+    def read_newest(self, name: str) -> tuple[BucketInfo, bytes]:
+        """Return a bucket and its record in the newest committed state, which is read again only
+        after a change. Raises NoSuchBucket."""
         changes = self._index.bucket_changes()
         if changes is None:
-            return self.read(name, self._index)[0]
+            return self.read(name, self._index)
         newest = self._newest.get(name)
         if newest is not None and newest[0] == changes:
             return newest[1]
-        info = self.read(name, self._index)[0]
+        record = self.read(name, self._index)
         if len(self._newest) >= DECODED_MAX:
             self._newest.clear()
-        self._newest[name] = (changes, info)
-        return info
+        self._newest[name] = (changes, record)
+        return record
 
     def read(self, name: str, reading: Lookup) -> tuple[BucketInfo, bytes]:
         """Return a bucket and its record, for a commit to expect. Raises NoSuchBucket."""

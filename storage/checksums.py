@@ -9,6 +9,7 @@ bytes, as S3 shows them in base64.
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,7 +85,7 @@ class Digester:
 
 def digest(data: bytes | memoryview, algorithms: Iterable[str] = ()) -> dict[str, bytes]:
     """Return the raw digests of data, CRC64NVME always among them."""
-    digests = {CRC64NVME: crc64nvme(data).to_bytes(CRC_BYTES[CRC64NVME], "big")}
+    digests = {CRC64NVME: crt.crc64nvme(data).to_bytes(CRC_BYTES[CRC64NVME], "big")}
     for name in algorithms:
         if name in _HASHES:
             digests[name] = _HASHES[name](data, usedforsecurity=False).digest()
@@ -134,4 +135,4 @@ def composite_text(algorithm: str, pieces: Sequence[str]) -> str:
 
 def to_text(raw: bytes) -> str:
     """Return a raw digest as S3 shows it."""
-    return base64.b64encode(raw).decode("ascii")
+    return binascii.b2a_base64(raw, newline=False).decode("ascii")

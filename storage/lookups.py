@@ -36,10 +36,15 @@ def id_of(reading: Lookup, bucket: InBucket) -> int:
     return bucket.bucket_id
 
 
-def check_bucket(reading: Reading, name: str, bucket_id: int) -> bytes:
-    """Return a bucket's record. Raises NoSuchBucket unless name still has that id."""
+def check_bucket(
+    reading: Reading, name: str, bucket_id: int, *, judged: bytes | None = None
+) -> bytes:
+    """Return a bucket's record. Raises NoSuchBucket unless name still has that id.
+
+    judged: a record from which that id was read, which is not decoded again.
+    """
     value = find_bucket(reading, name)
-    if records.bucket_id(value) != bucket_id:
+    if value != judged and records.bucket_id(value) != bucket_id:
         raise errors.NoSuchBucket(f"the bucket {name!r} was deleted", name=name)
     return value
 

@@ -216,11 +216,12 @@ class Objects:
         body is used."""
         name, encoded = lookups.name_of(bucket), names.check_key(key)
         bucket_id = lookups.id_of(self._index, bucket)
+        judged = None if isinstance(bucket, str) else _bucket_record(expects)
         new = self._new_object(received, attributes)
 
         def decide(equal: puts.Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
             def put(reading: Reading) -> Decided[tuple[ObjectInfo, bool]]:
-                bucket_row = lookups.check_bucket(reading, name, bucket_id)
+                bucket_row = lookups.check_bucket(reading, name, bucket_id, judged=judged)
                 info, used, writes = puts.plan_put(
                     reading, name, bucket_id, bucket_row, key, encoded, new, precondition, equal
                 )
@@ -795,6 +796,14 @@ class Objects:
             body=received,
             shared=(),
         )
+
+
+def _bucket_record(expects: tuple[Expect, ...]) -> bytes | None:
+    """Return the record of the bucket that a write expects; None if it expects none."""
+    for expect in expects:
+        if expect.store is Store.BUCKETS:
+            return expect.value
+    return None
 
 
 async def decide_once(

@@ -211,6 +211,8 @@ class Audit:
             topic: _Files(folder=folder, disk=disk, topic=topic, now_ms=now_ms) for topic in TOPICS
         }
         self._wake = asyncio.Event()
+        self._is_woken = False
+        """Whether `_wake` is set, or about to be; read for each line, without a call."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._writer: asyncio.Task[None] | None = None
@@ -352,12 +354,14 @@ class Audit:
                 line["credential"] = entry.credential_id[:TEXT_BYTES_MAX]
         line["at_ms"] = self._now_ms()
         self._logs[topic].append(line)
-        self._wake_writer()
+        if not self._is_woken:
+            self._wake_writer()
 
     def _wake_writer(self) -> None:
         """Wake the task that writes; from any thread, because transactions deny too."""
-        if self._wake.is_set():
+        if self._is_woken:
             return
+        self._is_woken = True
         if self._loop is None or threading.get_ident() == self._thread_id:
             self._wake.set()
         else:
@@ -373,6 +377,7 @@ class Audit:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._stopping.wait()
+            self._is_woken = False
             self._wake.clear()
             await self._write_waiting()
 

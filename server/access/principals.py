@@ -109,7 +109,7 @@ class Principals:
 
     def by_access_key(self, access_key: str) -> model.KeyedPrincipal:
         """Return the principal with an access key, and its secret. Raises NoSuchAccessKey."""
-        entry = self._find(access_key)
+        entry = self.find(access_key)
         if entry is None:
             raise errors.NoSuchAccessKey("no such access key", access_key=access_key)
         return entry
@@ -117,7 +117,7 @@ class Principals:
     def by_credential(self, credential_id: str) -> model.KeyedPrincipal | None:
         """Return the principal of an access key, or of the id of a programmatic access token; None
         if the credential is not valid now."""
-        entry = self._find(credential_id)
+        entry = self.find(credential_id)
         if entry is not None or self._stored is None:
             return entry
         token = self._stored.token(credential_id)
@@ -148,7 +148,7 @@ class Principals:
             return None
         token = self._stored.token(access_key)
         is_token = token is not None or programmatic.is_id(access_key)
-        if not is_token or self._find(access_key) is not None:
+        if not is_token or self.find(access_key) is not None:
             return None
         if token is None or not token.is_valid(now_ms=self._stored.now_ms()):
             raise errors.InvalidPAT("the programmatic access token is not valid any more")
@@ -234,7 +234,7 @@ class Principals:
             provider = None if self._stored is None else self._stored.provider(name)
             return provider is not None and provider.entry is entry
         if entry.access_key:
-            return self._find(entry.access_key) is entry
+            return self.find(entry.access_key) is entry
         if entry.principal.access_key:
             return self.by_credential(entry.principal.access_key) is entry
         return self.by_name(entry.principal.name) is entry
@@ -392,13 +392,14 @@ class Principals:
 
     def _entries_of(self, user: str) -> tuple[model.KeyedPrincipal, ...]:
         """Return the entries that a name or an access key stands for."""
-        entry = self._find(user) or self._by_name.get(user.casefold())
+        entry = self.find(user) or self._by_name.get(user.casefold())
         if entry is not None:
             return (entry,)
         stored = None if self._stored is None else self._stored.user(user)
         return () if stored is None else stored.entries
 
-    def _find(self, access_key: str) -> model.KeyedPrincipal | None:
+    def find(self, access_key: str) -> model.KeyedPrincipal | None:
+        """Return the principal with an access key, and its secret; None if there is none."""
         entry = self._by_access_key.get(access_key)
         if entry is None and self._stored is not None:
             return self._stored.by_access_key(access_key)
@@ -408,7 +409,7 @@ class Principals:
         name = entry.principal.name.casefold()
         if self.by_name(name) is not None:
             raise DuplicatePrincipal(f"two principals are named {entry.principal.name!r}")
-        if self._find(entry.access_key) is not None:
+        if self.find(entry.access_key) is not None:
             raise DuplicatePrincipal(
                 f"the access key of {entry.principal.name!r} also belongs to another principal"
             )

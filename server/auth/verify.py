@@ -603,10 +603,7 @@ class Verifier:
     def _known(self, access_key: str, token: str | None) -> model.KeyedPrincipal | None:
         """Return the principal of an access key: a stored key, or one vended with the token."""
         if token is None:
-            try:
-                return self._principals.by_access_key(access_key)
-            except access_errors.NoSuchAccessKey:
-                return None
+            return self._principals.find(access_key)
         claims = self._claims(token, types=("sts",))
         if tokens.vended_access_key(claims.token_id) != access_key:
             raise errors.InvalidToken("the session token belongs to another access key")

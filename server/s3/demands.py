@@ -33,7 +33,10 @@ def in_request(demanding: calls.Demanding) -> calls.Demanding:
     """Return demands with the condition keys of the request, which policies may test."""
 
     def demand(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-        return tuple(with_request_keys(services, call, each) for each in demanding(services, call))
+        demands = demanding(services, call)
+        if decide.is_unbound(call.caller.principal):
+            return demands  # no policy applies
+        return tuple([with_request_keys(services, call, each) for each in demands])
 
     return demand
 

@@ -114,14 +114,20 @@ def check_writable(call: calls.Call, bucket: str, key: str, size_bytes: int | No
 
     size_bytes: None if it is unknown. Handlers call this before they read the body.
     """
-    held = ruling(call, bucket, key)
-    bucket_of(held, bucket)
+    check_ruling(call, ruling(call, bucket, key), bucket, key, size_bytes)
+
+
+def check_ruling(
+    call: calls.Call, held: guard.Ruling, bucket: str, key: str, size_bytes: int | None
+) -> None:
+    """Do what `check_writable` does, with the Ruling of the key."""
+    bucket_info = bucket_of(held, bucket)
     held.check_write()
     if not operations.is_text(key):
         raise errors.InvalidUri("Couldn't parse the specified URI.")
     written: fields.Written | None = getattr(call.value, "written", None)
     if written is not None and written.lock:
-        check_lockable(bucket_of(held, bucket))
+        check_lockable(bucket_info)
     if size_bytes is not None:
         held.check_body(size_bytes)
 

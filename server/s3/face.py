@@ -86,6 +86,8 @@ class S3Face:
         )
         self._guard = guard
         self._domain = domain
+        self._host: tuple[bytes | None, str | None] = (b"", None)
+        """The Host of the last request, and the bucket that it names."""
 
     def identify(self, request: asgi.Request) -> calls.Call:
         """Return the operation of a request, with its parsed value and its own Rulings.
@@ -101,19 +103,23 @@ class S3Face:
             return calls.Call(_refusal(error), operations.Target(), request)
 
     def _identify(self, request: asgi.Request) -> calls.Call:
-        host_bucket = dispatch.bucket_of_host(request.host, self._domain)
+        host, host_bucket = self._host
+        if request.headers.joined.get(b"host") != host:
+            host_bucket = dispatch.bucket_of_host(request.host, self._domain)
+            self._host = (request.headers.joined.get(b"host"), host_bucket)
         headers = fields.select_headers(request.headers.raw)
         if _is_remembered(request, headers):
             row, value, owners = _identify_read(
                 request.method, request.raw_path, host_bucket, request.query, *headers.items()
             )
         else:
-            if request.pairs:
-                fields.take_headers_of_query(headers, request.pairs)
+            pairs = request.pairs if request.query else ()
+            if pairs:
+                fields.take_headers_of_query(headers, pairs)
             if self.services.encrypted_disk and request.method in ("PUT", "POST"):
                 encryption.take(headers)
             row, value, owners = _identify(
-                request.method, request.raw_path, host_bucket, request.pairs, headers
+                request.method, request.raw_path, host_bucket, pairs, headers
             )
         operation = row.operation if owners is None else self._expecting(row, *owners)
         if b"origin" in request.headers.joined:

@@ -17,6 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from server.access import acls
 from server.s3 import errors, preconditions
 from storage import conditions, lifecycle, locks, model, names, versions
@@ -184,6 +186,7 @@ _OF_SIGNATURE = frozenset(
         "x-amz-signedheaders",
     }
 )
+X_AMZ = "x-amz-"
 _PRESIGNED_V2 = "AWSAccessKeyId"
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
@@ -270,19 +273,18 @@ class WantedAcl:
     headers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The attributes of a write: headers, metadata, tags, storage class, lock.
 
     lock: retention and legal hold, as stored headers (`storage.locks`). acl: None if the headers
-    ask for no access control list.
+    ask for no access control list. Every write makes one, so it is a Struct.
     """
 
-    headers: Mapping[str, str] = field(default_factory=dict)
-    user_metadata: Mapping[str, str] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    user_metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     storage_class: str = "STANDARD"
-    lock: Mapping[str, str] = field(default_factory=dict)
+    lock: Mapping[str, str] = msgspec.field(default_factory=dict)
     acl: WantedAcl | None = None
 
     @property
@@ -365,7 +367,12 @@ def select_form_headers(values: Mapping[str, str]) -> dict[str, str]:
 
 def is_header(name: str) -> bool:
     """Return whether a query parameter has the meaning of a header: all with S3's prefix have."""
-    return name[:6].lower() == "x-amz-"
+    return name[:6].lower() == X_AMZ
+
+
+def plain_parameters(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters of a query that have not the meaning of a header, by name."""
+    return {name: value for name, value in pairs if name[:6].lower() != X_AMZ}
 
 
 def header_value(text: str) -> str:
@@ -382,11 +389,11 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
     InvalidRequest for one that comes twice, that differs from the header of the same name, or whose
     value a header cannot have.
     """
-    plain = any(name == _PRESIGNED_V2 for name, _ in pairs)
+    plain = _PRESIGNED_V2 in [name for name, _ in pairs]
     taken = set()
     for parameter, text in pairs:
         name = parameter.lower()
-        if not is_header(name):
+        if name[:6] != X_AMZ:
             # Beside a header of this name the signature covers the header, not the parameter.
             if not (plain and name in _PLAIN_HEADERS_OF_V2) or name in headers:
                 continue

@@ -99,8 +99,11 @@ def put_object(
     bucket, key = operation.bucket, operation.key
     size_bytes = operation.size_bytes
     incoming.check_size(size_bytes, call.request)
-    acls.of_new(services, call, engines.ruling(call, bucket, key))
-    engines.check_writable(call, bucket, key, size_bytes)
+    held = engines.ruling(call, bucket, key)
+    concerns_acl = acls.concerns(call, held)
+    if concerns_acl:
+        acls.of_new(services, call, held)
+    engines.check_ruling(call, held, bucket, key, size_bytes)
     if operation.written.lock and operation.integrity == fields.NO_INTEGRITY:
         # A locked object cannot be replaced if its body arrived damaged.
         raise errors.InvalidRequest(
@@ -108,16 +111,20 @@ def put_object(
             "Object Lock parameters"
         )
     engines.check_precondition(services, call, bucket, key, operation.conditions)
+    at_once = held.content_check is None and not concerns_acl
     arriving = incoming.arriving(call.request, size_bytes=size_bytes)
     if arriving is not None:
-        return pending.Pending(arriving, lambda _: _put_arrived(services, call))
-    return _put_arrived(services, call)
+        return pending.Pending(arriving, lambda _: _put_arrived(services, call, held, at_once))
+    return _put_arrived(services, call, held, at_once)
 
 
 def _put_arrived(
-    services: engines.S3Services, call: calls.Call
+    services: engines.S3Services, call: calls.Call, held: guard.Ruling, at_once: bool
 ) -> asgi.Response | Awaitable[asgi.Response]:
-    """Put an object whose write is allowed, in one attempt if its small body has arrived."""
+    """Put an object whose write is allowed, in one attempt if its small body has arrived.
+
+    held: the Ruling of its key. at_once: neither the body nor an access control list has to be
+    judged."""
     operation: operations.PutObject = call.value
     bucket, key = operation.bucket, operation.key
     arrived = incoming.receive_arrived(
@@ -126,8 +133,7 @@ def _put_arrived(
         size_bytes=operation.size_bytes,
         integrity=operation.integrity,
     )
-    held = engines.ruling(call, bucket, key)
-    if arrived is None or held.content_check is not None or acls.concerns(call, held):
+    if arrived is None or not at_once:
         return _receive_and_put(services, call, arrived)
     received, sent = arrived
     putting = services.objects.start_put(
@@ -261,10 +267,19 @@ def _attributes_of(
 def _answer_put(
     services: engines.S3Services, call: calls.Call, info: model.ObjectInfo
 ) -> asgi.Response:
-    etag = ("etag", f'"{info.etag}"')
     further = engines.headers_of_write(services, call, info)
-    headers = (etag, *wire.checksum_headers(info), *wire.written_version(info), *further)
-    return asgi.Response(200, headers)
+    return asgi.Response(200, (*wire.written_version(info), *further), prepared=_lines_of_put(info))
+
+
+def _lines_of_put(info: model.ObjectInfo) -> bytes:
+    """Return the ETag and the checksum of an object, encoded as lines of the head of an answer."""
+    if info.attributes.checksums:
+        return asgi.encode_headers((("etag", f'"{info.etag}"'), *wire.checksum_headers(info)))
+    crc = checksums.to_text(info.crc64nvme.to_bytes(8, "big"))
+    return (
+        f'etag: "{info.etag}"\r\nx-amz-checksum-crc64nvme: {crc}\r\n'
+        "x-amz-checksum-type: FULL_OBJECT\r\n"
+    ).encode()
 
 
 async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:

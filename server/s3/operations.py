@@ -7,11 +7,12 @@ operation of a request). Parsers read no body and no index.
 
 from __future__ import annotations
 
-import dataclasses
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from server.s3 import documents, errors, fields, forms, preconditions
 from storage import checksums, lifecycle, model, names
@@ -173,8 +174,7 @@ class GetObjectAttributes:
     max_parts: int = fields.KEYS_MAX
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PutObject:
+class PutObject(msgspec.Struct, frozen=True, kw_only=True):
     """Write an object. size_bytes is the decoded length, None if the client sent none.
 
     form_encryption: the field x-amz-server-side-encryption of a form, which is no header.
@@ -364,7 +364,10 @@ def locate(raw_path: bytes, host_bucket: str | None) -> tuple[str, str]:
     bucket, slash, rest = path.partition(b"/")
     if slash and not bucket:
         raise errors.InvalidUri("Couldn't parse the specified URI.", URI=_shown(raw_path))
-    return names.check_shown(_unquote(bucket)), _unquote(rest)
+    if b"%" in path:
+        return names.check_shown(_unquote(bucket)), _unquote(rest)
+    text = rest.decode("utf-8", "surrogateescape")
+    return names.check_shown(bucket.decode("utf-8", "surrogateescape")), text
 
 
 def is_text(key: str) -> bool:
@@ -563,7 +566,8 @@ def parse_abort(bucket: str, key: str, query: Query, headers: Headers) -> AbortM
 
 
 def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> PutObject:
-    fields.refuse_version_id(query)
+    if query:
+        fields.refuse_version_id(query)
     written, _ = fields.parse_written(headers)
     return PutObject(
         bucket=bucket,
@@ -620,7 +624,7 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
                 "A form has either tagging or x-amz-tagging", ArgumentName="tagging"
             )
         tags = documents.parse_tagging(values["tagging"].encode())
-        written = dataclasses.replace(written, tags=tags)
+        written = msgspec.structs.replace(written, tags=tags)
     return PutObject(
         bucket=form.bucket,
         key=values["key"],
@@ -639,7 +643,7 @@ def parse_copy_object(bucket: str, key: str, query: Query, headers: Headers) -> 
     tagging_directive = fields.parse_directive(headers, "tagging")
     if tagging_directive == "COPY":
         # The copy does not get these tags, so that policies must not see them.
-        written = dataclasses.replace(written, tags={})
+        written = msgspec.structs.replace(written, tags={})
     return CopyObject(
         bucket=bucket,
         key=key,

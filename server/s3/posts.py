@@ -7,10 +7,11 @@ The policy's limits on the size are checked while the file arrives.
 
 from __future__ import annotations
 
-import dataclasses
 import urllib.parse
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
+
+import msgspec
 
 from server import asgi, calls, limits
 from server.auth import postpolicy, presign
@@ -101,7 +102,9 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
     wanted = encryption.without(values) if services.encrypted_disk else values
     operation = operations.parse_form(form_operation, wanted)
     if encryption.HEADER not in wanted:
-        operation = dataclasses.replace(operation, form_encryption=values.get(encryption.HEADER))
+        operation = msgspec.structs.replace(
+            operation, form_encryption=values.get(encryption.HEADER)
+        )
     call.value = operation
     call.admit(caller)
     if form_operation.owner is not None:

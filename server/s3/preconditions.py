@@ -38,6 +38,8 @@ def parse_read(headers: HeaderView, *, prefix: str = "") -> conditions.ReadCondi
 
 def parse_write(headers: HeaderView) -> model.Precondition:
     """Return the conditions under which a write may become visible."""
+    if headers.get("if-match") is None and headers.get("if-none-match") is None:
+        return model.ALWAYS
     if_match = _etags(headers, "if-match")
     if_none_match = _etags(headers, "if-none-match")
     if not if_match and not if_none_match:

@@ -84,11 +84,7 @@ class RouteTable:
         """
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"
-        query = (
-            {name: value for name, value in pairs if not fields.is_header(name)}
-            if pairs
-            else _NO_QUERY
-        )
+        query = fields.plain_parameters(pairs) if pairs else _NO_QUERY
         subresource = ""
         if query and method not in _WITHOUT_SUBRESOURCE:
             for name in query:

@@ -264,7 +264,8 @@ def _get_configuration(
 
 def _with(*names: str) -> routes.Condition:
     """Return the condition that the query has one of these parameters."""
-    return lambda bucket, query, headers: any(name in query for name in names)
+    wanted = frozenset(names)
+    return lambda bucket, query, headers: bool(query) and not wanted.isdisjoint(query)
 
 
 def _without(name: str) -> routes.Condition:
@@ -277,7 +278,7 @@ def _copies(bucket: str, query: operations.Query, headers: operations.Headers) -
 
 
 def _copies_part(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:
-    return _IS_PART(bucket, query, headers) and _copies(bucket, query, headers)
+    return bool(query) and _IS_PART(bucket, query, headers) and _copies(bucket, query, headers)
 
 
 def _is_version_2(bucket: str, query: operations.Query, headers: operations.Headers) -> bool:

@@ -203,25 +203,41 @@ class Connection(asyncio.Protocol):
         if self._refusal is not None:  # bytes after a refused head are dropped
             self._pause_reading()
             return
-        size_bytes = self._piece_bytes = len(data)
+        size_bytes = head_bytes = self._piece_bytes = len(data)
         self._received_bytes += size_bytes
-        may_repeat = False
+        head = None
         if self._between:
-            may_repeat = self._is_idle()
-            if may_repeat and self._serve_repeat(data):
-                return
+            is_idle = self._answering is None and not (
+                self._waiting or self._write_paused or self._ending is not None
+            )
+            if is_idle:  # then a request is answered at once
+                # Most requests end with their head; written out, as each call counts (0029).
+                if not data.endswith(HEAD_END):
+                    head = _head_of_post(data)
+                elif size_bytes <= limits.REPEAT_BYTES_MAX:
+                    head = data
+                if head is not None:
+                    repeat = self._recall(head)
+                    if repeat is not None and len(head) + repeat.body_bytes == size_bytes:
+                        self._serve_again(head, data, repeat)
+                        return
             self._between = False
             self._in_head = True
-        self._head_bytes += size_bytes
+            if size_bytes > limits.HEAD_UNCOUNTED_BYTES_MAX:
+                head_bytes = _bytes_of_head(data)
+        self._head_bytes += head_bytes
         self._feed(data)
         if self._in_head:
             self._begun_bytes += max(self._piece_bytes, 0)
-        if self._unstarted is not None:
-            if may_repeat and self._is_alone(self._unstarted):
-                head = _head_before(data, self._unstarted)
-                if head is not None:
-                    self._unstarted.scope["extensions"][asgi.WHOLE] = head
-            self._start_at_once(self._unstarted)
+        unstarted = self._unstarted
+        if unstarted is not None:
+            if (
+                head is not None
+                and self._is_alone(unstarted)
+                and _may_be_remembered(head, data, unstarted)
+            ):
+                unstarted.scope["extensions"][asgi.WHOLE] = head
+            self._start_at_once(unstarted)
         if self._dropping or self.transport.is_closing():
             return
         if self._refusal is not None:
@@ -563,15 +579,6 @@ class Connection(asyncio.Protocol):
             self._reported_bytes = size_bytes
             self._holdings.report(self, size_bytes)
 
-    def _is_idle(self) -> bool:
-        """Return whether a request would be answered at once."""
-        return not (
-            self._answering is not None
-            or self._waiting
-            or self._write_paused
-            or self._ending is not None
-        )
-
     def _is_alone(self, cycle: cycles.Cycle) -> bool:
         """Say whether what was just parsed is one request, and nothing else: then the same bytes
         between two requests mean the same again."""
@@ -583,17 +590,6 @@ class Connection(asyncio.Protocol):
             and cycle.keep_alive
             and not cycle.expects
         )
-
-    def _serve_repeat(self, data: bytes) -> bool:
-        """Serve a request whose head is remembered, if data is one; return whether it was."""
-        head = _head_of(data)
-        if head is None:
-            return False
-        repeat = self._recall(head)
-        if repeat is None or len(head) + repeat.body_bytes != len(data):
-            return False
-        self._serve_again(head, data, repeat)
-        return True
 
     def _serve_again(self, head: bytes, data: bytes, repeat: Any) -> None:
         """Serve a repeated request without parsing it; the parser stays between two requests.
@@ -802,31 +798,37 @@ class Connection(asyncio.Protocol):
         )
 
 
-def _head_of(data: bytes) -> bytes | None:
-    """Return the head of bytes that came between two requests, if it may be remembered.
-
-    Of a POST it ends at the first empty line; otherwise data has to be the head. None for one that
-    is too long.
-    """
+def _head_of_post(data: bytes) -> bytes | None:
+    """Return the head of a POST that came between two requests, up to the first empty line; None if
+    it is too long to be remembered, and for other requests."""
     if not data.startswith(POST):
-        return data if len(data) <= limits.REPEAT_BYTES_MAX else None
+        return None
     end = data.find(HEAD_END, 0, limits.REPEAT_BYTES_MAX)
     return None if end < 0 else data[: end + len(HEAD_END)]
 
 
-def _head_before(data: bytes, cycle: cycles.Cycle) -> bytes | None:
-    """Return the head of a request that came alone, if the same head means the same before any
-    body of the same length: its only framing is that length.
+def _bytes_of_head(data: bytes) -> int:
+    """Return how many bytes of a piece that begins a request its head has at most.
+
+    A body that comes in the same piece is not held as a head is. A line end may come before a
+    request, so that an empty line is no end of a head then.
+    """
+    end = data.find(HEAD_END) if data[:1].isalpha() else -1
+    return len(data) if end < 0 else end + len(HEAD_END)
+
+
+def _may_be_remembered(head: bytes, data: bytes, cycle: cycles.Cycle) -> bool:
+    """Return whether the head of a request that came alone means the same before any body of the
+    same length: its only framing is that length.
 
     data: the request.
     """
-    head = _head_of(data)
-    if head is None or len(head) + cycle.buffered_bytes != len(data):
-        return None
+    if len(head) + cycle.buffered_bytes != len(data):
+        return False
     if not cycle.buffered_bytes:
-        return head
+        return True
     framing = [value for name, value in cycle.scope["headers"] if name in FRAMING]
-    return head if framing == [b"%d" % cycle.buffered_bytes] else None
+    return framing == [b"%d" % cycle.buffered_bytes]
 
 
 def _no_face(_target: bytes, _headers: Headers) -> str:

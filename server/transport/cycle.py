@@ -244,12 +244,14 @@ class Cycle:
         if not self.complete:
             self._chunks.append(data)
             self.buffered_bytes += len(data)
-            self.wake()
+            if self._event is not None or self._arriving is not None:
+                self.wake()
 
     def feed_end(self) -> None:
         """Take the end of the request's body."""
         self.request_complete = True
-        self.wake()
+        if self._event is not None or self._arriving is not None:
+            self.wake()
 
     def lose(self) -> None:
         """Note that the client has disconnected."""

@@ -704,6 +704,37 @@ def test_requests_that_wait_for_their_turn_are_counted(shape):
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize("before", [b"", b"\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("more", "counted"), [(b"", False), (b"X-A: %b\r\n" % (b"a" * 8_000), True)]
+)
+def test_a_large_head_is_counted_and_a_body_that_comes_with_a_small_one_is_not(
+    before, more, counted
+):
+    length = 10 if counted else 8_000
+    head = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%b\r\n" % (length, more)
+
+    async def talk():
+        app, watching = Bodies(), Watching()
+        async with serving(connection.Connection, app, watching) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
+            (only,) = await until(lambda: list(watching.connections))
+            app.proceed.clear()
+            first = only.newest
+            writer.write(before + head + bytes(length))
+            await until(lambda: only.newest is not first)
+            held_bytes = only._holdings.total_bytes
+            assert (held_bytes >= 8_000) is counted
+            assert (held_bytes == 0) is (not counted and not before)
+            app.proceed.set()
+            await asyncio.wait_for(reader.readuntil(b"whole"), WAIT_SECONDS)
+            await until(lambda: only._holdings.total_bytes == 0)
+            writer.close()
+
+    asyncio.run(talk())
+
+
 @pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"])
 @pytest.mark.parametrize(
     "begun",
