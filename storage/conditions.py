@@ -25,22 +25,6 @@ class ReadConditions:
     if_unmodified_since_ms: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RangeCondition:
-    """The representation that a range is of, by its ETag or by the date of its last change."""
-
-    etag: str | None = None
-    modified_at_ms: int | None = None
-
-    def holds(self, *, etag: str, modified_at_ms: int) -> bool:
-        """Return whether an object is that representation, so that the range is of it.
-
-        A weak ETag is that of no object (RFC 9110, section 13.1.5)."""
-        if self.modified_at_ms is None:
-            return etag == self.etag
-        return modified_at_ms // MS_PER_SECOND == self.modified_at_ms // MS_PER_SECOND
-
-
 def unmodified_by(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> str | None:
     """Return the condition by which the client already has an object's version; None if the version
     is to be sent.

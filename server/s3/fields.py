@@ -308,13 +308,13 @@ class Read:
     """The parameters of a GET or HEAD. byte_range: the Range header, resolved when the size is
     known.
 
-    overrides: response headers by lower-case name. if_range: the representation that the range is
-    of; None for any.
+    overrides: response headers by lower-case name. if_range: the ETag of the object that the range
+    is of; None for any.
     """
 
     version_id: str | None = None
     byte_range: str | None = None
-    if_range: conditions.RangeCondition | None = None
+    if_range: str | None = None
     part_number: int | None = None
     conditions: conditions.ReadConditions = preconditions.NO_CONDITIONS
     overrides: Mapping[str, str] = field(default_factory=dict)

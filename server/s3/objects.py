@@ -581,9 +581,7 @@ def _read(
         return 304, wire.unmodified_headers(info, overrides=read.overrides), None, b""
     byte_range = None
     if read.byte_range is not None:
-        if read.if_range is None or read.if_range.holds(
-            etag=info.etag, modified_at_ms=info.modified_at_ms
-        ):
+        if read.if_range is None or read.if_range == info.etag:
             byte_range = byteranges.parse(read.byte_range, info.size_bytes)
     elif read.part_number is not None:
         byte_range = _part_range(info, read.part_number)

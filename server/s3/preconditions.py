@@ -47,15 +47,13 @@ def parse_write(headers: HeaderView) -> model.Precondition:
     return model.Precondition(if_match=if_match, if_none_match=if_none_match)
 
 
-def parse_if_range(value: str) -> conditions.RangeCondition:
-    """Return what an If-Range header names: an ETag or a date (RFC 9110, section 13.1.5).
+def parse_if_range(value: str) -> str:
+    """Return the ETag that an If-Range header names; it may lack its quotes, as in conditions.
 
-    An ETag may lack its quotes, as in other conditions.
+    A date is the ETag of no object, so that its range is never sent: an object may change twice
+    within the second of a date (RFC 9110, sections 8.8.2.2 and 13.1.5). So is a weak ETag.
     """
-    at_ms = None if value.startswith('"') else parse_date(value)
-    if at_ms is not None:
-        return conditions.RangeCondition(modified_at_ms=at_ms)
-    return conditions.RangeCondition(etag=value.removeprefix('"').removesuffix('"'))
+    return value.removeprefix('"').removesuffix('"')
 
 
 def parse_date(value: str | None) -> int | None:

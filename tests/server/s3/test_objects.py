@@ -233,12 +233,14 @@ def test_a_range_is_206_with_its_place_in_the_whole(
 def test_a_range_of_another_representation_is_the_whole(
     store: kit.ObjectStore, put: str, method: str
 ) -> None:
-    """A client that resumes a download would join pieces of two objects (RFC 9110, 13.1.5)."""
+    """A client that resumes a download would join pieces of two objects (RFC 9110, 13.1.5).
+
+    A date names none: an object may change twice within its second (8.8.2.2)."""
     modified = kit.call(store, "HEAD", put).headers["last-modified"]
     for value, status in (
         (ETAG, 206),
         (ETAG.strip('"'), 206),
-        (modified, 206),
+        (modified, 200),
         ('"0"', 200),
         (f"W/{ETAG}", 200),
         ("*", 200),
