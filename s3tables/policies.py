@@ -10,7 +10,6 @@ public access of table buckets is always on, as on AWS.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -118,8 +117,8 @@ def _find(resources: Resources, members: Members) -> PolicyHolder:
 
 def _check(text: str, holder: PolicyHolder) -> None:
     """Raise MalformedPolicy or PublicPolicyRefused if holder may not have this policy."""
-    policies.parse_policy(text, policy_type="resource", is_clients=True)
-    document = json.loads(text)
+    document = policies.decode(text)
+    policies.parse_policy(document, policy_type="resource", is_clients=True)
     statements = document["Statement"]
     listed = isinstance(statements, list)
     for number, statement in enumerate(statements if listed else [statements]):

@@ -390,7 +390,7 @@ class Identities:
         """Return the policy of a document; the same text is compiled once."""
         compiled = self._compiled.get((text, policy_type))
         if compiled is None:
-            compiled = policies.parse_policy(text, policy_type=policy_type)
+            compiled = policies.parse_policy(text, policy_type=policy_type, is_stored=True)
             self._compiled_chars += len(text)
             if self._compiled_chars > limits.COMPILED_CHARS_MAX:
                 self._compiled.clear()

@@ -270,21 +270,19 @@ def parse_policy(
     *,
     policy_type: PolicyType,
     is_clients: bool = False,
+    is_stored: bool = False,
 ) -> CompiledPolicy:
-    """Return the policy of a document (JSON text, or decoded).
+    """Return the policy of a document (JSON text, or decoded by `decode`).
 
     policy_type: an identity policy has no Principal; a resource policy has Principal or
     NotPrincipal; a trust policy, which a role has, also has no Resource. is_clients: a client
-    writes it; the configuration has it otherwise, or it is stored.
+    writes it; the configuration has it otherwise, or it is stored. is_stored: its actions were
+    looked up when it was written. An earlier release took more patterns than POLICY_PATTERNS_MAX,
+    and to look them up again would hold the event loop for half a second.
     Raises MalformedPolicy with the path of the fault.
     """
     if isinstance(document, str | bytes):
-        if len(document) > limits.POLICY_BYTES_MAX:
-            raise _fault("", f"a policy is at most {limits.POLICY_BYTES_MAX} bytes long")
-        try:
-            document = json.loads(document, object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as error:
-            raise _fault("", f"this is not JSON: {error}") from None
+        document = decode(document)
     if not isinstance(document, Mapping):
         raise _fault("", "a policy is a JSON object")
     _check_elements(document, DOCUMENT_ELEMENTS, "")
@@ -308,7 +306,14 @@ def parse_policy(
     sids: set[str] = set()
     for index, entry in enumerate(entries):
         path = f"Statement[{index}]" if listed else "Statement"
-        statement = _statement(entry, path, index, policy_type, variables=version == VERSIONS[0])
+        statement = _statement(
+            entry,
+            path,
+            index,
+            policy_type,
+            variables=version == VERSIONS[0],
+            looks_up=not is_stored,
+        )
         if sid := entry.get("Sid"):
             if sid in sids:
                 raise _fault(f"{path}.Sid", f"{sid!r} appears twice")
@@ -323,6 +328,16 @@ def parse_policy(
         reads_tags=EXISTING_TAG in text,
         reads_resource_tags=any(key in text for key in RESOURCE_TAGS),
     )
+
+
+def decode(text: str | bytes) -> Any:
+    """Return the decoded JSON of a policy. Raises MalformedPolicy."""
+    if len(text) > limits.POLICY_BYTES_MAX:
+        raise _fault("", f"a policy is at most {limits.POLICY_BYTES_MAX} bytes long")
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise _fault("", f"this is not JSON: {error}") from None
 
 
 def _check_patterns_count(entries: Sequence[Any]) -> None:
@@ -354,7 +369,13 @@ def _check_variables_count(document: Mapping[str, Any]) -> None:
 
 
 def _statement(
-    entry: Any, path: str, index: int, policy_type: PolicyType, *, variables: bool
+    entry: Any,
+    path: str,
+    index: int,
+    policy_type: PolicyType,
+    *,
+    variables: bool,
+    looks_up: bool,
 ) -> Statement:
     if not isinstance(entry, Mapping):
         raise _fault(path, "a statement is a JSON object")
@@ -390,7 +411,7 @@ def _statement(
         principals=principals,
         not_principals=not_principals,
         actions=tuple(
-            _action(text, where)
+            _action(text, where, looks_up=looks_up)
             for text, where in _texts(entry[action_element], f"{path}.{action_element}")
         ),
         not_actions=action_element == "NotAction",
@@ -408,7 +429,8 @@ def _statement(
     )
 
 
-def _action(text: str, path: str) -> Pattern:
+def _action(text: str, path: str, *, looks_up: bool) -> Pattern:
+    """Return the pattern of an action. looks_up: one that fits no action is refused."""
     if text != "*":
         match = _ACTION.fullmatch(text)
         if match is None:
@@ -417,7 +439,7 @@ def _action(text: str, path: str) -> Pattern:
             raise _fault(
                 path, f"no service {match[1]!r}; the services are {_listed(ACTION_PREFIXES)}"
             )
-        fault = actions.suggest(match[1].lower(), match[2])
+        fault = actions.suggest(match[1].lower(), match[2]) if looks_up else None
         if fault is not None:
             raise _fault(path, fault)
     return compile_pattern(text, variables=False, ignore_case=True)

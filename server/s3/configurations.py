@@ -380,8 +380,8 @@ def _parse_policy(data: bytes, *, bucket: str) -> tuple[policies.CompiledPolicy,
         text = data.decode()
     except UnicodeDecodeError:
         raise access_errors.MalformedPolicy("a policy is UTF-8 text", path="") from None
-    policy = policies.parse_policy(text, policy_type="resource", is_clients=True)
-    document = json.loads(text)
+    document = policies.decode(text)
+    policy = policies.parse_policy(document, policy_type="resource", is_clients=True)
     statements = document["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:
         _check_statement(statement, bucket)

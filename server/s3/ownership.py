@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 from typing import Final
 
 from server.access import acls, arns, decide, model, policies, publicity
@@ -202,9 +201,10 @@ class Ownership:
     def _compile(self, text: str) -> _Compiled:
         compiled = self._compiled.get(text)
         if compiled is None:
+            document = policies.decode(text)
             compiled = _Compiled(
-                policy=policies.parse_policy(text, policy_type="resource"),
-                public=publicity.is_public(json.loads(text)),
+                policy=policies.parse_policy(document, policy_type="resource", is_stored=True),
+                public=publicity.is_public(document),
             )
             self._compiled_characters += len(text)
             if (

@@ -186,7 +186,19 @@ def test_a_clients_policy_has_few_patterns_that_are_compared_with_all_actions(po
     policies.parse_policy(patterns(100), policy_type=policy_type, is_clients=True)
     with pytest.raises(errors.MalformedPolicy, match="100 actions"):
         policies.parse_policy(patterns(101), policy_type=policy_type, is_clients=True)
-    policies.parse_policy(patterns(101), policy_type=policy_type)  # a stored one
+    policies.parse_policy(patterns(101), policy_type=policy_type)  # a configured one
+    policies.parse_policy(patterns(101), policy_type=policy_type, is_stored=True)
+
+
+def test_a_stored_policy_binds_whether_or_not_its_actions_are_known():
+    """They were looked up when it was written, maybe by another release."""
+    denied = document(statement(Effect="Deny", Action=["s3:GetNothing", "s3:*G?t*Object"]))
+    with pytest.raises(errors.MalformedPolicy, match="GetNothing"):
+        policies.parse_policy(denied, policy_type="identity")
+    stored = policies.parse_policy(denied, policy_type="identity", is_stored=True)
+    for action in ("s3:GetNothing", "s3:GetObject"):
+        assert stored.statements[0].applies(action, "arn:aws:s3:::b/k", {})
+    assert not stored.statements[0].applies("s3:PutObject", "arn:aws:s3:::b/k", {})
 
 
 def test_a_resources_policy_has_few_variables():
