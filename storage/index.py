@@ -208,7 +208,9 @@ class Index:
         self._disk = disk
         self._ballast = path / "reserve"
         self._reserve_bytes = reserve_bytes
-        # Held while the reserve is allocated: its bytes are neither room nor a reserve until then.
+        # Held while the reserve is allocated: its bytes are neither room nor a reserve until then;
+        # and while `_crowded` is measured and set, so that it says what the reserve's last change
+        # left.
         self._allocating = threading.Lock()
         self._environment = _open_environment(path, map_size_bytes)
         self._changes: Counter[bytes] = Counter()
@@ -336,7 +338,7 @@ class Index:
         with self._allocating:
             if not self._disk.exists(self._ballast):
                 self._restore_reserve()
-        self._crowded = self._is_crowded()
+            self._crowded = self._is_crowded()
 
     def _restore_reserve(self) -> None:
         aside = self._ballast.with_name(self._ballast.name + ".new")
@@ -517,7 +519,8 @@ class Index:
         for changed in writing.changed:
             self._changes[changed] += 1
         if not self._crowded and self._environment.info()["last_pgno"] >= self._soft_pages_max:
-            self._crowded = self._map_is_crowded()
+            with self._allocating:
+                self._crowded = self._is_crowded()
 
     def _apply(self, waiting: _Waiting, writing: _Writing) -> _Settled:
         """Apply a Batch in the open transaction; undo it if it is refused."""
@@ -599,18 +602,19 @@ class Index:
         refusal = errors.DiskFull(f"there is no room left for the index: {full}")
         try:
             if not waiting.batch.makes_room:
-                self._crowded = self._is_crowded()
+                with self._allocating:
+                    self._crowded = self._is_crowded()
                 return _Settled(waiting=waiting, error=refusal)
             # A reserve that is being allocated is whole after this, or its room is free again.
             with self._allocating:
                 self._disk.unlink(self._ballast)
+                self._crowded = True
         except errors.DiskReadOnly as error:
             return _Settled(waiting=waiting, error=error)
         except (errors.DiskFull, OSError) as error:
             # Some file systems need room to remove a file. The writer has to go on.
             refusal.add_note(f"the reserve was not released: {error!r}")
             return _Settled(waiting=waiting, error=refusal)
-        self._crowded = True
         settled: list[_Settled] = []
         try:
             self._transact([waiting], settled)

@@ -647,6 +647,43 @@ def test_a_deletion_waits_for_room_that_a_new_reserve_takes_and_gives_back(tmp_p
     index.close()
 
 
+class Looking(Full):
+    """A disk on which the reserve goes, if it may, right after `tend` has seen it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks, self.seen, self.gone = 0, threading.Event(), threading.Event()
+
+    def exists(self, path: Path) -> bool:
+        is_there = super().exists(path)
+        if threading.current_thread().name == "tending" and path.name == "reserve":
+            self.looks += 1
+            if self.looks == 2:
+                self.seen.set()
+                self.gone.wait(1)
+        return is_there
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        if path.name == "reserve":
+            self.gone.set()
+
+
+def test_an_index_whose_reserve_goes_while_its_room_is_measured_is_crowded(tmp_path: Path) -> None:
+    disk = Looking()
+    index = Index(path=tmp_path / "i", disk=disk, map_size_bytes=8 << 20, reserve_bytes=1 << 20)
+    index.commit_now(Batch(writes=(put(b"a"), put(b"b"))))
+    tending = threading.Thread(target=index.tend, name="tending")
+    disk.full = True
+    tending.start()
+    assert disk.seen.wait(60)
+    index.commit_now(Batch(writes=(Delete(store=STORE, key=b"a"),), makes_room=True))
+    tending.join()
+    assert not (tmp_path / "i" / "reserve").exists()
+    assert index.is_crowded
+    index.close()
+
+
 class Measured(Full):
     """A disk with so much room as a test says."""
 
