@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,23 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_TIMEOUT_SECONDS)
+
+
+@contextlib.contextmanager
+def ends_with_us(running: Running) -> Iterator[None]:
+    """Within the block, stop a server also when this process is killed.
+
+    A shell waits for the end of a pipe that this process alone holds.
+    """
+    with subprocess.Popen(
+        ["sh", "-c", 'read line || kill "$0"', str(running.pid)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    ) as keeper:
+        try:
+            yield
+        finally:
+            keeper.kill()
 
 
 def client_environment() -> dict[str, str]:

@@ -91,7 +91,8 @@ def main() -> int:
         try:
             with (folder / "s3tests.conf").open("w") as file:
                 _configuration(server, users, options.day_seconds or 1).write(file)
-            outcomes = _run(options.checkout, options.only, folder)
+            with server_kit.ends_with_us(server):
+                outcomes = _run(options.checkout, options.only, folder)
         finally:
             server.stop()
     if options.json is not None:
