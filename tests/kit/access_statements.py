@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.kit.access_table import HIDES, SQL_DENIED, SQL_HIDDEN, Row, listing, row, sql
+from tests.kit.access_table import (
+    HIDES,
+    SQL_DENIED,
+    SQL_HIDDEN,
+    TRANSFERS,
+    Row,
+    listing,
+    row,
+    sql,
+)
 
 T: Final = "lake.{n}.t"
 OTHER_T: Final = "lake.{n}.t2"
@@ -181,7 +190,7 @@ SQL_ROWS: Final[tuple[Row, ...]] = (
         "read a stage",
         "GetNamespace on N",
         sql("list @lake.{n}.{stage}"),
-        sql("get @lake.{n}.{stage} file:///tmp/"),
+        sql("get @lake.{n}.{stage} file:///tmp/", allowed=TRANSFERS),
         sql("select $1 from @lake.{n}.{stage}"),
         sql("describe stage lake.{n}.{stage}"),
         sql("describe file format lake.{n}.{format}"),
@@ -190,7 +199,7 @@ SQL_ROWS: Final[tuple[Row, ...]] = (
     row(
         "write a stage",
         "CreateTable on N",
-        sql("put file:///tmp/x @lake.{n}.{stage}"),
+        sql("put file:///tmp/x @lake.{n}.{stage}", allowed=TRANSFERS),
         sql("remove @lake.{n}.{stage}"),
         sql("copy into @lake.{n}.{stage}/g from (select 1 as x)"),
         sql("create stage lake.{n}.new_stage"),
@@ -214,12 +223,12 @@ SQL_ROWS: Final[tuple[Row, ...]] = (
         "read a table's stage",
         READ_T,
         sql("list @lake.{n}.%t"),
-        sql("get @lake.{n}.%t file:///tmp/"),
+        sql("get @lake.{n}.%t file:///tmp/", allowed=TRANSFERS),
     ),
     row(
         "write a table's stage",
         COMMIT_T,
-        sql("put file:///tmp/x @lake.{n}.%t"),
+        sql("put file:///tmp/x @lake.{n}.%t", allowed=TRANSFERS),
         sql("remove @lake.{n}.%t"),
     ),
     # Users and roles

@@ -16,6 +16,8 @@ Door = Literal["s3", "s3tables", "rest", "sql", "native", "iam", "sts"]
 
 DOES: Final = "does it"
 """The verdict of a request that is allowed and succeeds."""
+TRANSFERS: Final = "the file was not transferred"
+"""What the shell, which is no driver, says of a PUT or GET that the server has allowed."""
 HIDES: Final = "leaves it out"
 """The verdict of a listing that succeeds without what the row is about."""
 
