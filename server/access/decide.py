@@ -31,6 +31,8 @@ ANONYMOUS: Final = "anonymous"
 keys")."""
 SIMULATION: Final = "iam:SimulatePrincipalPolicy"
 """The action of questions about decisions, which changes nothing."""
+LOCATION: Final = "s3:GetBucketLocation"
+_BUCKET_ARN: Final = "arn:aws:s3:::"
 
 
 ReadTags: TypeAlias = Callable[[], policies.Values]
@@ -157,8 +159,11 @@ def changes_access(action: str) -> bool:
 def in_scope(scopes: Iterable[model.Scope], demand: model.Demand) -> bool:
     """Return whether a vended credential's scopes cover a demand.
 
-    A demand without a place in a bucket is never covered.
+    A demand without a place in a bucket is not covered, but for the bucket's location: clients ask
+    for the region before they sign requests for its keys.
     """
+    if demand.action == LOCATION:
+        return any(demand.resource == _BUCKET_ARN + scope.bucket for scope in scopes)
     bucket, _, key = demand.place.partition("/")
     writing = is_write(demand.action)
     return any(

@@ -80,12 +80,22 @@ def test_vended_keys_read_and_write_their_table(rest: kit.RestServer) -> None:
         ("PUT", "/other", None),
         ("GET", "/", None),
         ("DELETE", "/lake", None),
+        ("HEAD", "/lake", None),
+        ("GET", "/lake?versioning", None),
     ],
 )
 def test_vended_keys_open_nothing_beside_their_table(
     rest: kit.RestServer, method: str, path: str, body: bytes | None
 ) -> None:
     assert send(rest, keys(rest), method, path, body).status == 403
+
+
+def test_vended_keys_tell_where_their_bucket_is(rest: kit.RestServer) -> None:
+    """Clients without a region ask for it first."""
+    answer = send(rest, keys(rest), "GET", "/lake?location")
+    assert (answer.status, b"LocationConstraint" in answer.body) == (200, True)
+    # The rights of the user bound those of the keys, here as everywhere.
+    assert send(rest, keys(rest, "reader"), "GET", "/lake?location").status == 403
 
 
 def test_keys_of_a_reader_write_nothing(rest: kit.RestServer) -> None:

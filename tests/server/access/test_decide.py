@@ -158,6 +158,23 @@ def test_vended_credential_stays_within_its_scopes(action, place, expected):
             assert decided.reason == "scope"
 
 
+@pytest.mark.parametrize(
+    ("action", "resource", "expected"),
+    [
+        ("s3:GetBucketLocation", "arn:aws:s3:::b", True),
+        ("s3:GetBucketLocation", "arn:aws:s3:::c", False),
+        ("s3:GetBucketLocation", "arn:aws:s3:::b2", False),
+        ("s3:GetBucketLocation", "*", False),
+        ("s3:GetBucketVersioning", "arn:aws:s3:::b", False),
+        ("s3:ListBucket", "arn:aws:s3:::b", False),
+    ],
+)
+def test_vended_credential_tells_the_location_of_its_bucket(action, resource, expected):
+    demand = model.Demand(action=action, resource=resource)
+    assert decision(principal(says("Allow", "*"), scopes=SCOPED), demand=demand).allow is expected
+    assert not decision(principal(scopes=SCOPED), demand=demand).allow
+
+
 def test_vended_credential_holds_no_more_than_its_principal():
     demand = model.Demand(
         action="s3:GetObject", resource="arn:aws:s3:::b/orders/1", place="b/orders/1"
