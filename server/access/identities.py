@@ -327,7 +327,10 @@ class Identities:
         return decide.tag_keys(TAG_KEYS, row.tags)
 
     def build_session(self, role: StoredRole, claims: Mapping[str, Any]) -> model.Principal:
-        """Return the principal of a role's session. claims: those of `session_claims`."""
+        """Return the principal of a role's session.
+
+        claims: those of `session_claims`, and `tag` for session tags.
+        """
         row = role.row
         bounds: tuple[policies.CompiledPolicy, ...] | None = None
         if "pol" in claims or "pls" in claims:
@@ -347,7 +350,7 @@ class Identities:
             display_name=name,
             policies=role.policies,
             principal_id=f"{row.role_id}:{claims['ses']}",
-            tags=row.tags,
+            tags=_session_tags(row.tags, claims.get("tag", {})),
             access_key=claims.get("key", ""),
             session_policies=bounds,
             role_arn=self.arn_of_role(row),
@@ -511,6 +514,15 @@ class Identities:
             assert document is not None, "an attached policy exists"
             documents.append(document)
         return tuple([self.compile(text, policy_type="identity") for text in documents])
+
+
+def _session_tags(of_role: Mapping[str, str], of_session: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the tags of a role's session; keys have no case."""
+    if not of_session:
+        return of_role
+    replaced = {key.lower() for key in of_session}
+    kept = {key: value for key, value in of_role.items() if key.lower() not in replaced}
+    return {**kept, **of_session}
 
 
 def session_claims(

@@ -65,7 +65,7 @@ class Principal:
     the id of a programmatic access token.
     session: None for long-term credentials. session_policies: None for no such bound; otherwise one
     of them must also allow every demand. role_arn: of an assumed role. tags: of the user, or of the
-    role that is assumed.
+    role that is assumed and of its session.
     """
 
     type: PrincipalType

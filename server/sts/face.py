@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from server import calls, limits
@@ -21,18 +22,17 @@ from server.aws import model as aws_model
 from server.aws import wire_errors as aws_wire_errors
 from server.oidc import errors as oidc_errors
 from server.oidc import federation
-from server.sts import errors
+from server.sts import errors, sessiontags
 from storage import model as storage_model
 
 NAME: Final = "sts"
 NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 ASSUME_ROLE: Final = "sts:AssumeRole"
 ASSUME_BY_TOKEN: Final = federation.ASSUME_BY_TOKEN
-ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN})
+TAG_SESSION: Final = "sts:TagSession"
+ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN, TAG_SESSION})
 """The actions whose resource is a role, with a trust policy."""
-NOT_OFFERED: Final = (
-    "Tags", "TransitiveTagKeys", "SerialNumber", "TokenCode", "SourceIdentity", "ProvidedContexts",
-)  # fmt: skip
+NOT_OFFERED: Final = ("SerialNumber", "TokenCode", "SourceIdentity", "ProvidedContexts")
 """Parameters of AssumeRole that would have no effect."""
 CHAINED_SECONDS_MAX: Final = 60 * 60
 """The longest life of a role's session that another role's session asked for."""
@@ -92,7 +92,11 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
             raise errors.ParameterNotOffered(f"{name} is not implemented.")
     principal = call.principal
     _check_session_name(members)
-    services.authoriser.check(principal, _role_demand(members, ASSUME_ROLE))
+    claims = {} if principal.session is None else principal.session.claims
+    tags = sessiontags.parse(members, sessiontags.inherited_of(claims))
+    services.authoriser.check(principal, _role_demand(members, ASSUME_ROLE, tags.context))
+    if tags:
+        services.authoriser.check(principal, _role_demand(members, TAG_SESSION, tags.context))
     role = services.identities.by_role_arn(members["RoleArn"])
     if role is None:  # only for root, which is allowed what does not exist
         raise _denied(call, "AssumeRole", f"The role {members['RoleArn']} does not exist")
@@ -109,6 +113,7 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
         subject=principals.subject_of(principal),
         origin=_origin_of(principal),
         seconds=seconds,
+        tags=tags.claims,
     )
 
 
@@ -151,8 +156,12 @@ def _session(
     subject: str,
     origin: Mapping[str, Any],
     seconds: int,
+    tags: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the credentials of a role's session. origin: claims that say whose end ends it."""
+    """Return the credentials of a role's session. origin: claims that say whose end ends it.
+
+    tags: claims of its session tags.
+    """
     bounds, session_name = _bounds_of(services, members), members["RoleSessionName"]
     keys = tokens.vend(
         services.ring,
@@ -161,10 +170,10 @@ def _session(
         scopes=None,
         now_ms=services.now_ms(),
         lifetime_seconds=seconds,
-        extra={**origin, **identities.session_claims(role, session_name, **bounds)},
+        extra={**origin, **tags, **identities.session_claims(role, session_name, **bounds)},
     )
     if len(keys.session_token) > limits.SESSION_TOKEN_BYTES_MAX:
-        raise errors.PackedPolicyTooLarge("The session policies are too long for a token.")
+        raise errors.PackedPolicyTooLarge("Session policies and tags are too long for a token.")
     answer: dict[str, Any] = {
         "Credentials": credentials_of(keys),
         "AssumedRoleUser": {
@@ -172,7 +181,7 @@ def _session(
             "Arn": arns.session_arn(services.identities.account, role.row.name, session_name),
         },
     }
-    if bounds:
+    if bounds or tags:
         answer["PackedPolicySize"] = len(keys.session_token) * 100 // limits.SESSION_TOKEN_BYTES_MAX
     return answer
 
@@ -227,9 +236,16 @@ def duration_of(members: Mapping[str, Any], default_seconds: int, seconds_max: i
     return seconds
 
 
-def _role_demand(members: Mapping[str, Any], action: str) -> model.Demand:
-    """Return the demand for assuming a role."""
-    context: dict[str, model.ContextValue] = {"sts:RoleSessionName": members["RoleSessionName"]}
+def _role_demand(
+    members: Mapping[str, Any],
+    action: str,
+    tags: Mapping[str, model.ContextValue] = MappingProxyType({}),
+) -> model.Demand:
+    """Return the demand for assuming a role. tags: the condition keys of session tags."""
+    context: dict[str, model.ContextValue] = {
+        "sts:RoleSessionName": members["RoleSessionName"],
+        **tags,
+    }
     if "ExternalId" in members:
         context["sts:ExternalId"] = members["ExternalId"]
     if "DurationSeconds" in members:

@@ -309,7 +309,7 @@ def test_a_role_of_a_role_lasts_an_hour(server: aws.Server) -> None:
         ),
         ({"PolicyArns": [{"arn": f"{OWN}/NoSuchPolicy"}]}, (400, "ValidationError")),
         ({"PolicyArns": [{"arn": f"{OWN}/ReadOnly"}] * 11}, (400, "ValidationError")),
-        ({"Tags": [{"Key": "a", "Value": "b"}]}, (501, "NotImplemented")),
+        ({"Tags": [{"Key": "a", "Value": "b"}]}, (403, "AccessDenied")),
         ({"SourceIdentity": "someone"}, (501, "NotImplemented")),
     ],
 )
