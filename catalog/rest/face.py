@@ -103,7 +103,7 @@ class IcebergFace:
             row, value = identify_remembered(request.method, path, query, separator)
         else:
             row, value = identify(request.method, path, query, separator)
-        operation = rows.UNKNOWN if row is None else row.operation
+        operation = rows.without_route(path) if row is None else row.operation
         return calls.Call(operation, value, request)
 
     def refuse_unimplemented(self, operation: calls.Operation) -> Exception:

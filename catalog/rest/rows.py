@@ -392,8 +392,28 @@ async def _refuse_route(service: Service, call: calls.Call) -> asgi.Response:
     raise errors.NoSuchEndpoint(f"No route for request: {call.request.method} {path}")
 
 
+async def _refuse_uri(service: Service, call: calls.Call) -> asgi.Response:
+    path = call.request.raw_path.decode("latin-1")[:200]
+    raise errors.NoSuchEndpoint(
+        f"No route for request: {call.request.method} {path}; a client's URI of this catalog is"
+        f" {call.request.origin}/iceberg"
+    )
+
+
 UNKNOWN: Final = calls.Operation(name="", handler=_refuse_route)
 """What a request means that has no route; it too needs a credential."""
+MISDIRECTED: Final = calls.Operation(
+    name="", handler=_refuse_uri, authentication=callers.Authentication.NONE
+)
+"""The first request of a client whose URI has more or other segments than the catalog's."""
+_FIRST_PATHS: Final = (b"/v1/config", b"/v1/oauth/tokens")
+
+
+def without_route(raw_path: bytes) -> calls.Operation:
+    """Return what a request means that has no route."""
+    return MISDIRECTED if raw_path.endswith(_FIRST_PATHS) else UNKNOWN
+
+
 ENDPOINTS: Final = tuple(
     row.endpoint for row in ROWS if row.advertised and row.operation.handler is not None
 )

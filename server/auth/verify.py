@@ -395,8 +395,9 @@ class Verifier:
                 return self._basic(request, rest.strip(), face)
             case "aws" if face == dispatch.S3 and self._sigv2_header:
                 return self._signed_v2(request, authorization)
+        hint = "; the Iceberg REST catalog is at /iceberg" if scheme.lower() == "bearer" else ""
         raise errors.UnsupportedAuthorization(
-            f"authorization by {scheme[:40]!r} is not accepted here", scheme=scheme[:40]
+            f"authorization by {scheme[:40]!r} is not accepted here{hint}", scheme=scheme[:40]
         )
 
     def _read_signed(self, request: asgi.Request, face: str, authorization: str) -> _Signed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,30 @@ def test_pyiceberg_reaches_the_catalog_by_the_servers_address_alone(
     assert len(rows(catalog.load_table(f"{namespace}.t"))) == 3
     with pytest.raises(exceptions.NoSuchTableError, match="Table does not exist"):
         catalog.load_table(f"{namespace}.absent")
+
+
+@pytest.mark.parametrize(
+    ("path", "has_token_uri"),
+    [
+        *itertools.product(("/iceberg/v1", "/v1", "/iceberg/v1/lake"), (True, False)),
+        ("/api/catalog", True),
+    ],
+)
+def test_the_error_of_a_wrong_uri_names_the_catalogs_address(
+    server: Running, path: str, has_token_uri: bool
+) -> None:
+    more = {"oauth2-server-uri": f"{server.iceberg}/v1/oauth/tokens"} if has_token_uri else {}
+    with pytest.raises(Exception, match="/iceberg") as caught:
+        load_catalog(
+            "lake",
+            type="rest",
+            uri=server.url + path,
+            warehouse="lake",
+            credential=f"{server.access_key}:{server.secret_key}",
+            **more,
+        )
+    hints = (f"URI of this catalog is {server.iceberg}", "REST catalog is at /iceberg")
+    assert any(hint in str(caught.value) for hint in hints)
 
 
 def test_a_bad_write_is_refused_with_its_reason(
