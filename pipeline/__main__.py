@@ -9,9 +9,11 @@ message says that the outcome is unknown), 2 wrong arguments, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import dataclasses
 import datetime
+import gc
 import importlib.util
 import json
 import logging
@@ -90,6 +92,10 @@ SHELL_OPTIONS = frozenset({
 
 JOB_LOG_VARIABLE = "BOATHOUSE_JOB_LOG"
 """By it a server tells its child where the child's own output is."""
+
+COLLECTOR_THRESHOLDS = (200_000, 10, 10)
+"""When Python looks for cycles: after so many new objects. By its default of 700 it looks 400 times
+while a small load imports PyIceberg and boto3, whose objects all stay."""
 
 AGE = re.compile(r"(\d+)([dhms])\Z")
 AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
@@ -1330,6 +1336,9 @@ def _install(group: str) -> bool:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    # Python would look for cycles among all objects before the process ends: a third of a second.
+    atexit.register(gc.freeze)
     # A job prints its own errors; its libraries would log tracebacks at Ctrl-C.
     logging.disable(logging.CRITICAL)
     # SIGTERM ends a job like Ctrl-C does, so that its JVM and temporary files go with it.

@@ -14,11 +14,17 @@ from pipeline import archive, gateway, jars, java
 # In a process of its own: this one may have a session of Spark.
 ENDED_EARLY = """
 import os, sys
+from unittest import mock
+
+from pyspark.sql import SparkSession
+
 from pipeline import archive, jars, java
 
 sys.prefix = sys.argv[1]
 archive.STOP_TIMEOUT_SECONDS = 0.001
 archive._run = lambda *_: None  # its statements take a while
+# So does a session's start. Java has the classes of its own start to write.
+SparkSession.Builder.getOrCreate = lambda self: mock.Mock()
 runtime = java.find(os.environ)
 folder = jars.ensure(runtime, os.environ, say=print, may_fetch=False)
 archive.ensure(runtime, folder, os.environ, say=print)
