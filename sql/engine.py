@@ -327,7 +327,8 @@ class EngineQuery:
     is_aggregate: the rows of its result are groups of rows, so that it reads many. warehouse: of
     the session.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
-    the child shows them as clients get them. keeps_nested: nested values of the result stay so, for
+    the child shows them as clients get them, with json_indent blanks before each element.
+    keeps_nested: nested values of the result stay so, for
     a query of them; clients get JSON text. skipped_rules: rules of the engine's optimizer that the
     query is planned without.
     """
@@ -345,6 +346,7 @@ class EngineQuery:
     unload: UnloadOrder | None = None
     paths: tuple[str, ...] = ()
     variants: tuple[int, ...] = ()
+    json_indent: int = 2
     keeps_nested: bool = False
     is_aggregate: bool = False
     warehouse: str = ""

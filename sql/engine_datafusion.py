@@ -152,7 +152,9 @@ class Run:
         async for batch in stream:
             rows += batch.num_rows
             self._check_rows(rows)
-            yield rowforms.plain(batch, self.schema, self._query.variants)
+            yield rowforms.plain(
+                batch, self.schema, self._query.variants, indent=self._query.json_indent
+            )
         self.finished = engine.Finished(rows=rows)
 
     def _check_rows(self, rows: int) -> None:

@@ -137,6 +137,17 @@ def statement_count_differs(actual: int, desired: int) -> SqlError:
     )
 
 
+def several_statements() -> SqlError:
+    """Several statements of a client that could not read their answers."""
+    return SqlError(
+        "000006",
+        "0A000",
+        "Multiple SQL statements in a single API call are not supported; use one API call per"
+        " statement instead.",
+        phase="COMPILATION",
+    )
+
+
 # Names
 
 

@@ -77,6 +77,7 @@ def _input(name: str, description: str) -> SessionParameter:
 
 IGNORE_CASE = "QUOTED_IDENTIFIERS_IGNORE_CASE"
 ABORT_DETACHED = "ABORT_DETACHED_QUERY"
+JSON_INDENT = "JSON_INDENT"
 
 PARAMETERS: Mapping[str, SessionParameter] = {
     parameter.name: parameter
@@ -195,6 +196,13 @@ PARAMETERS: Mapping[str, SessionParameter] = {
             choices=("HEX", "BASE64"),
             description="BINARY as text.",
             sent=True,
+        ),
+        SessionParameter(
+            name=JSON_INDENT,
+            value_type="number",
+            default=2,
+            high=16,
+            description="Blanks before each element of a VARIANT in results; 0: one line.",
         ),
         SessionParameter(
             name="TIMESTAMP_TYPE_MAPPING",
@@ -360,9 +368,7 @@ def _parsed(parameter: SessionParameter, value: object) -> Value:
             return _text(parameter, value)
 
 
-WITHOUT_OFFSET = frozenset(
-    {"DATE_OUTPUT_FORMAT", "TIME_OUTPUT_FORMAT", "TIMESTAMP_NTZ_OUTPUT_FORMAT"}
-)
+WITHOUT_OFFSET = frozenset({"DATE_OUTPUT_FORMAT", "TIME_OUTPUT_FORMAT"})
 """Output formats of types whose values have no offset from UTC."""
 
 

@@ -689,6 +689,7 @@ class Planning:
             ),
             purpose=purpose,
             variants=query.variants if text is None else (),
+            json_indent=int(execution.session.parameter(parameters.JSON_INDENT)),
             is_aggregate=query.is_aggregate,
         )
 

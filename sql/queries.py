@@ -18,11 +18,12 @@ import contextlib
 import functools
 import hashlib
 import logging
+import re
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
@@ -454,8 +455,13 @@ class Queries:
 
     async def _answered(self, query: SubmittedQuery, session: sessions.Session) -> Result:
         submission = query.submission
-        control = controls.parse(submission.text)
-        if control is not None and not submission.describe_only:
+        control = None if submission.describe_only else controls.parse(submission.text)
+        if isinstance(control, controls.ResultScan):
+            stored = await self._ended(session, control.query_id)
+            assert stored.result is not None
+            if _is_as_asked(stored.result, submission):
+                return replace(stored.result, children=())
+        elif control is not None:
             return await self._controlled(control, session, submission)
         texts = await self._texts(submission, session)
         if len(texts) == 1:
@@ -474,6 +480,8 @@ class Queries:
             texts = await self._split(text, owner=session.owner)
         if not texts:
             raise errors.empty_statement()
+        if len(texts) > 1 and not _takes_several(session):
+            raise errors.several_statements()
         desired = submission.parameters.get("MULTI_STATEMENT_COUNT")
         if desired is None:
             desired = session.parameter("MULTI_STATEMENT_COUNT")
@@ -684,12 +692,11 @@ class Queries:
         await asyncio.sleep(control.milliseconds / 1000)
 
     async def _controlled(
-        self, control: controls.Control, session: sessions.Session, submission: Submission
+        self,
+        control: controls.CancelQuery | controls.CancelAll | controls.Wait,
+        session: sessions.Session,
+        submission: Submission,
     ) -> Result:
-        if isinstance(control, controls.ResultScan):
-            ended = await self._ended(session, control.query_id)
-            assert ended.result is not None
-            return replace(ended.result, children=())
         if isinstance(control, controls.CancelQuery):
             query = self.find(session, control.query_id)
             if query is not None and self.cancel(query):
@@ -980,6 +987,30 @@ def _without_frames(error: errors.SqlError) -> errors.SqlError:
 def _pending_size(submission: Submission) -> int:
     bound_bytes = sum(binding.size_bytes for binding in submission.bindings.values())
     return len(submission.text) + bound_bytes
+
+
+def _is_as_asked(stored: Result, submission: Submission) -> bool:
+    """Return whether a stored result is in the format that its reader's session has now.
+
+    Statements other than SELECT answer in JSON whatever the format is.
+    """
+    is_query = stored.statement_type_id == outcomes.StatementType.SELECT
+    return stored.format == submission.select_format or (stored.format == "json" and not is_query)
+
+
+def _takes_several(session: sessions.Session) -> bool:
+    """Return whether a client reads the answers of several statements in one request.
+
+    The Python connector does from 2.9.0 on, and Snowflake refuses older ones.
+    """
+    if session.client_app_id.upper() != "PYTHONCONNECTOR":
+        return True
+    match = VERSION.match(session.client_app_version)
+    return match is None or (int(match[1]), int(match[2])) >= SEVERAL_SINCE
+
+
+VERSION: Final = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+SEVERAL_SINCE: Final = (2, 9)
 
 
 def _cut(outcome: outcomes.Outcome, rows_max: int) -> outcomes.Outcome:

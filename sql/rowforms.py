@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -33,20 +34,23 @@ def plain_schema(schema: pa.Schema, *, keeps_nested: bool = False) -> pa.Schema:
 
 
 def plain(
-    batch: pa.RecordBatch, schema: pa.Schema, variant_columns: Sequence[int] = ()
+    batch: pa.RecordBatch,
+    schema: pa.Schema,
+    variant_columns: Sequence[int] = (),
+    *,
+    indent: int = variants.INDENT,
 ) -> pa.RecordBatch:
     """Return batch in the types of plain_schema's answer.
 
-    variant_columns: indexes of columns of canonical text (`sql.variants`).
+    variant_columns: indexes of columns of canonical text (`sql.variants`). indent: of their values.
     """
     arrays = [
         array if array.type == field.type else _plain_array(array, field.type)
         for array, field in zip(batch.columns, schema, strict=True)
     ]
+    show = functools.partial(variants.shown, indent=indent)
     for index in variant_columns:
-        arrays[index] = kernelforms.per_value(
-            arrays[index], variants.shown, pa.string(), lenient=False
-        )
+        arrays[index] = kernelforms.per_value(arrays[index], show, pa.string(), lenient=False)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

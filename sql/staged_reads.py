@@ -129,7 +129,7 @@ class StagedReads:
                     session,
                     stage,
                     infos,
-                    file_format,
+                    _with_binary(file_format) if use.infers else file_format,
                     query_id=query_id,
                     width=max(staged.width, 1),
                     members=staged.members,
@@ -230,6 +230,17 @@ class StagedReads:
 
 def _zone(session: sessions.Session) -> str:
     return str(session.parameter("TIMEZONE"))
+
+
+def _with_binary(file_format: fileformats.FileFormat) -> fileformats.FileFormat:
+    """Return the format in which INFER_SCHEMA names bytes BINARY, whatever a query reads them as.
+
+    So it is in Snowflake: write_pandas relies on it.
+    """
+    if file_format.type != "PARQUET":
+        return file_format
+    options = {**file_format.options, "BINARY_AS_TEXT": False}
+    return dataclasses.replace(file_format, options=options)
 
 
 def _has_listed_columns(file_format: fileformats.FileFormat) -> bool:

@@ -35,6 +35,9 @@ NULL_TEXT: Final = "null"
 
 SORTED: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 INDENTED: Final = SORTED | orjson.OPT_INDENT_2
+INDENT: Final = 2
+"""The blanks of INDENTED."""
+LINES: Final = re.compile("^ +", re.MULTILINE)
 EXACT_DIGITS: Final = 38
 SCALE_MAX: Final = 37
 
@@ -300,12 +303,19 @@ def dumps(value: Value) -> str:
     return _dumped(value, SORTED, _canonical)
 
 
-def shown(text: str) -> str:
-    """Return what a client gets for a canonical text, or for stored JSON: indented by two."""
-    if text and text[0] in "[{":
+def shown(text: str, *, indent: int = INDENT) -> str:
+    """Return what a client gets for a canonical text, or for stored JSON.
+
+    indent: the blanks before each element of each level; 0 for one line.
+    """
+    if indent and text and text[0] in "[{":
         if len(text) == 2:
             return text
-        return _dumped(_unmarked(loads(text)), INDENTED, _shown_number)
+        written = _dumped(_unmarked(loads(text)), INDENTED, _shown_number)
+        if indent == INDENT:
+            return written
+        # No text in JSON has a line's end in it, so each line begins with its indentation.
+        return LINES.sub(lambda line: " " * (len(line[0]) // INDENT * indent), written)
     if MARK_IN_JSON not in text and INEXACT.search(text) is None:
         return text
     return _dumped(_unmarked(loads(text)), SORTED, _shown_number)

@@ -638,6 +638,11 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     if target.name in rewrites.CLOCKS and not builders.has_bind(operand):
         rewrites.check_whole_epoch(value)
     converted = rewrites.cast(value, target, lenient=lenient, forms=context.forms)
+    if target.name == "text" and converted.type.name == "text":
+        # The length is the one that the cast names, however short its value is known to be.
+        converted = exprs.retyped(
+            converted, dataclasses.replace(converted.type, length=target.length)
+        )
     return rewrites.with_all_digits(converted)
 
 

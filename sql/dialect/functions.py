@@ -864,9 +864,11 @@ def _to_text(call: FunctionCall) -> Expr:
     if not value.type.is_temporal:
         raise call.refuse(f"a format for {sqltypes.shown(value.type)}")
     pattern = formats.engine_pattern(str(model))
-    if value.type.name == "date":
+    has_zone = value.type.name != "date"
+    if not has_zone:
         value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    return builders.text_result(rewrites.moment_text(value, pattern), [value])
+    written = rewrites.moment_text(value, pattern, has_zone=has_zone)
+    return builders.text_result(written, [value])
 
 
 def _binary_text(call: FunctionCall, value: Expr, form: str) -> Expr:

@@ -425,21 +425,26 @@ def _format(operand: Expr, target: sqltypes.SqlType, forms: formats.Forms) -> Ex
     else:
         model = getattr(forms, type_name)
         moment = cast(operand, sqltypes.TIMESTAMP_NTZ) if type_name == "date" else operand
-        formatted = moment_text(moment, formats.engine_pattern(model))
+        pattern = formats.engine_pattern(model)
+        formatted = moment_text(moment, pattern, has_zone=type_name != "date")
         if type_name == "date" and model == formats.DEFAULT.date:
             formatted = _without_plus(code.exactly(operand, sqltypes.TEXT))
     text = exprs.derived(formatted, sqltypes.TEXT, [operand])
     return _cast_text(text, target, False) if target.length is not None else text
 
 
-def moment_text(moment: Expr, pattern: str) -> code.Code:
+def moment_text(moment: Expr, pattern: str, *, has_zone: bool = True) -> code.Code:
     """Return a date or time written by a pattern (`sql.dialect.formats.engine_pattern`).
+
+    A TIMESTAMP_NTZ has Z for an offset. has_zone: whether it is one, and no DATE that was made one.
 
     The engine writes instants as nanoseconds, and fails before 1677 and after 2262. So the local
     time of an instant and its offset are written apart.
     """
     is_zoned = moment.type.name == "timestamp_tz"
     is_instant = is_zoned or (moment.type.name == "timestamp_ltz" and not moment.is_volatile)
+    if moment.type.name == "timestamp_ntz" and has_zone:
+        pattern = OFFSETS.sub(lambda match: f"{match[0][: match[0].rindex('%')]}Z", pattern)
     if OFFSETS.search(pattern):
         if moment.type.name not in OF_ZONES:
             raise errors.unsupported(f"an offset (TZH) of {sqltypes.shown(moment.type)} as text")

@@ -703,6 +703,18 @@ def test_infer_schema_names_the_columns_of_files(tmp_path: Path) -> None:
             ("at", "TIMESTAMP_NTZ"),
             ("l", "VARIANT"),
         ]
+        # Bytes are BINARY, though a query reads them as text unless BINARY_AS_TEXT is FALSE.
+        await put(local, "@~", "b.parquet", parquet(b=[b"x"]))
+        rows = await local.rows(infer.format("b.parquet") + " FILE_FORMAT => 'p'))")
+        assert rows == [("b", "BINARY")]
+        read = "SELECT $1:b::VARCHAR FROM @~/b.parquet (FILE_FORMAT => 'p')"
+        assert await local.rows(read) == [("x",)]
+        await local.run("CREATE TABLE t (b BINARY)")
+        await local.run(
+            "COPY INTO t FROM (SELECT $1:b::BINARY FROM @~/b.parquet)"
+            " FILE_FORMAT = (TYPE = PARQUET BINARY_AS_TEXT = FALSE)"
+        )
+        assert await local.rows("SELECT b FROM t") == [(b"x",)]
         rows = await local.rows(infer.format("a.csv") + " FILE_FORMAT => 'c'))")
         assert rows == [("id", "NUMBER(2, 0)"), ("price", "NUMBER(3, 2)"), ("day", "DATE")]
         with pytest.raises(errors.SqlError, match="MAX_RECORDS_PER_FILE") as refused:

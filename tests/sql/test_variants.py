@@ -133,3 +133,30 @@ def test_a_path_has_its_steps(path: str, steps: tuple[str | int, ...]) -> None:
 def test_another_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         variants.parse_path(path)
+
+
+def test_a_value_is_indented_by_as_many_blanks_as_the_session_has() -> None:
+    canonical = variants.parse_json('{"a": [1, {"b": "x\\n    y"}], "c": {}, "d": [], "e": 1.5e0}')
+    plain = '{"a":[1,{"b":"x\\n    y"}],"c":{},"d":[],"e":1.500000000000000e+00}'
+    assert variants.shown(canonical, indent=0) == plain
+    for indent in (1, 2, 3, 16):
+        assert variants.shown(canonical, indent=indent) == _indented(plain, " " * indent)
+    for text in ("[]", "{}", "1", '"x"', "null"):
+        assert variants.shown(text, indent=4) == text
+
+
+def _indented(plain: str, blanks: str) -> str:
+    """Return compact JSON, of which no text has a mark of JSON in it, with one element a line."""
+    written, depth = "", 0
+    for index, mark in enumerate(plain):
+        if mark in "[{":
+            depth += plain[index + 1] not in "]}"
+            written += mark + ("" if plain[index + 1] in "]}" else f"\n{blanks * depth}")
+        elif mark in "]}" and plain[index - 1] not in "[{":
+            depth -= 1
+            written += f"\n{blanks * depth}{mark}"
+        elif mark == ",":
+            written += f",\n{blanks * depth}"
+        else:
+            written += ": " if mark == ":" else mark
+    return written

@@ -597,6 +597,55 @@ def test_results_and_states_are_their_owners_alone(face: served.Served) -> None:
     assert raw.connected(face).result(query_id).data["total"] == 1
 
 
+def test_a_stored_result_in_another_format_is_read_by_a_query(face: served.Served) -> None:
+    client = raw.connected(face)
+    query_id = client.query("select 1").data["queryId"]
+    scan = f"select * from table(result_scan('{query_id}'))"
+    face.statements.table(scan, [NUMBER], pa.record_batch([pa.array([99])], names=["N"]))
+
+    async def insert(call: served.Call) -> outcomes.Outcome:
+        return outcomes.status("done")
+
+    face.statements.answers["insert"] = insert
+    same = client.query(scan).data
+    assert (same["queryResultFormat"], same["total"]) == ("arrow", 1)
+    of_json = {"parameters": {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}}
+    other = client.query(scan, **of_json).data
+    assert (other["queryResultFormat"], other["rowset"]) == ("json", [["99"]])
+
+    # Statements that are no SELECT answer in JSON whatever the format is.
+    status = client.query("insert").data["queryId"]
+    answer = client.query(f"select * from table(result_scan('{status}'))").data
+    assert answer["queryResultFormat"] == "json"
+
+
+@pytest.mark.parametrize(
+    ("client", "version", "code"),
+    [
+        ("PythonConnector", "2.8.1", "000006"),
+        ("PythonConnector", "2.9.0", None),
+        ("PythonConnector", "10.0.0", None),
+        ("PythonConnector", "of mine", None),
+        ("Go", "1.0.0", None),
+    ],
+)
+def test_several_statements_of_a_client_that_reads_one_answer_are_refused(
+    face: served.Served, client: str, version: str, code: str | None
+) -> None:
+    done = []
+
+    async def insert(call: served.Call) -> outcomes.Outcome:
+        done.append(call.query_id)
+        return outcomes.status("done")
+
+    face.statements.answers["insert"] = insert
+    old = raw.connected(face, CLIENT_APP_ID=client, CLIENT_APP_VERSION=version)
+    answer = old.query("insert; insert", parameters={"MULTI_STATEMENT_COUNT": 0})
+    assert answer.code == code
+    assert len(done) == (0 if code else 2)
+    assert old.query("insert", parameters={"MULTI_STATEMENT_COUNT": 0}).code is None
+
+
 def test_chunks_need_no_token_but_the_genuine_unexpired_address(tmp_path: Path) -> None:
     with served.serve(tmp_path) as face:
         rows = pa.record_batch([pa.array(range(250_000))], names=["N"])
