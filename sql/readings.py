@@ -2,10 +2,10 @@
 
 Parsing and binding are functions of a text and of a `shapes.Environment`. A result is used again
 where all that its reading read is equal: the tables as the names mean them at that moment, and
-those values of the session that were looked at. A reading that looked at what belongs to one
-statement alone, such as its time, its session or the queries before it, is not kept; neither is one
-with binds, variables, or numbers of a sequence. So a kept result is the one that reading again
-would give.
+those values of the session that were looked at, its variables included. A reading that looked at
+what belongs to one statement alone, such as its time, its session or the queries before it, is not
+kept; neither is one with binds, or numbers of a sequence. So a kept result is the one that reading
+again would give.
 
 Rights, names and snapshots are no part of it: they are looked up for each statement before its
 query is bound, and their outcome is the environment's tables. Operations are kept without their
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar, cast
 
 from sql import limits
 from sql.dialect import compilation, operations, resolve, shapes, sqltypes
-from sql.plan import predicates
+from sql.plan import expressions, predicates
 
 _Result = TypeVar("_Result", compilation.Needs, resolve.BoundQuery)
 
@@ -44,6 +44,7 @@ COMPARED: Final = frozenset(
         "weeks",
         "century_start",
         "zone",
+        "today",
     }
 )
 """What a kept reading may have read of a `shapes.Context`: what statements of a session share."""
@@ -69,11 +70,15 @@ class ReadingStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reading:
-    """A result, and what of its environment it was read with. looked_at: of the context."""
+    """A result, and what of its environment it was read with.
+
+    looked_at: of the context. variables: the literals of those that were looked at, by their names.
+    """
 
     tables: tuple[shapes.TableShape, ...]
     others: tuple[Any, ...]
     looked_at: Mapping[str, Any]
+    variables: Mapping[str, expressions.Expr]
     result: Any
     size_bytes: int
 
@@ -86,6 +91,10 @@ class _Reading:
                 getattr(environment.context, name) == value
                 for name, value in self.looked_at.items()
             )
+            and all(
+                _is_same(environment.variables.get(name), value)
+                for name, value in self.variables.items()
+            )
         )
 
 
@@ -97,6 +106,7 @@ class Looks:
     """
 
     values: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, expressions.Expr] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -147,26 +157,29 @@ class Readings:
             for reading in reversed(of_text.readings.get(step, [])):
                 if reading.fits(environment):
                     looks.values.update(reading.looked_at)
+                    looks.variables.update(reading.variables)
                     return cast(_Result, reading.result)
-        noting = _Noting(environment.context, looks)
-        result = read(replace(environment, context=cast(shapes.Context, noting)))
+        context = cast(shapes.Context, _Noting(environment.context, looks))
+        variables = _NotingVariables(environment.variables, looks)
+        result = read(replace(environment, context=context, variables=variables))
         if looks.values.keys() <= COMPARED:
-            self._keep(step, environment, dict(looks.values), result)
+            self._keep(step, environment, looks, result)
         return result
 
     def _keep(
         self,
         step: ReadingStep,
         environment: shapes.Environment,
-        looked_at: Mapping[str, Any],
+        looks: Looks,
         result: compilation.Needs | resolve.BoundQuery,
     ) -> None:
         reading = _Reading(
             tables=environment.tables,
             others=_others(environment),
-            looked_at=looked_at,
+            looked_at=dict(looks.values),
+            variables=dict(looks.variables),
             result=result,
-            size_bytes=_size_bytes(step, environment, result),
+            size_bytes=_size_bytes(step, environment, looks, result),
         )
         if reading.size_bytes > self._bytes_max // 8:
             return
@@ -207,6 +220,31 @@ class _Noting:
         return value
 
 
+class _NotingVariables(Mapping[str, expressions.Expr]):
+    """A session's variables that note which of them are read. Mutable."""
+
+    def __init__(self, variables: Mapping[str, expressions.Expr], looks: Looks) -> None:
+        self._variables = variables
+        self._looks = looks
+
+    def __getitem__(self, name: str) -> expressions.Expr:
+        value = self._looks.variables[name] = self._variables[name]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        self._looks.values["variables"] = None  # not COMPARED
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        self._looks.values["variables"] = None
+        return len(self._variables)
+
+
+def _is_same(one: expressions.Expr | None, other: expressions.Expr) -> bool:
+    """Return whether two literals are the same; -0.0, which is equal to 0.0, is another one."""
+    return one == other and repr(getattr(one, "literal", None)) == repr(other.literal)
+
+
 ENTRY_BYTES: Final = 1_000
 """At most what an entry takes beside its texts, columns and conditions."""
 COLUMN_BYTES: Final = 600
@@ -217,11 +255,7 @@ CONDITION_BYTES: Final = 300
 
 def _is_repeatable(environment: shapes.Environment) -> bool:
     return not (
-        environment.binds
-        or environment.variables
-        or environment.rows_relation
-        or environment.pivots
-        or environment.numbers
+        environment.binds or environment.rows_relation or environment.pivots or environment.numbers
     )
 
 
@@ -238,10 +272,14 @@ def _others(environment: shapes.Environment) -> tuple[Any, ...]:
 def _size_bytes(
     step: ReadingStep,
     environment: shapes.Environment,
+    looks: Looks,
     result: compilation.Needs | resolve.BoundQuery,
 ) -> int:
     """Return about how many bytes a reading takes, at most."""
     size_bytes = ENTRY_BYTES + sum(sys.getsizeof(text) for _, text in step.views)
+    for variable in looks.variables.values():
+        # Its text also stands in the query's own, and in its conditions.
+        size_bytes += CONDITION_BYTES + 3 * sys.getsizeof(variable.literal)
     size_bytes += sum(sys.getsizeof(each) for each in step.arguments)
     for table in environment.tables:
         size_bytes += sum(_column_bytes(column.name, column.type) for column in table.columns)

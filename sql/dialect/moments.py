@@ -792,7 +792,7 @@ def current_timestamp(call: FunctionCall) -> Expr:
 
 
 def current_date(call: FunctionCall) -> Expr:
-    return exprs.date(call.context.now.date())
+    return exprs.date(call.context.today)
 
 
 def current_time(call: FunctionCall) -> Expr:

@@ -145,6 +145,11 @@ class Context:
         """The session's time zone."""
         return self.now.tzinfo
 
+    @property
+    def today(self) -> datetime.date:
+        """The day in the session's time zone."""
+        return self.now.date()
+
     def query_id_at(self, position: int) -> str | None:
         """Return a query's id by its place in the session: 1 is the oldest, -1 the newest."""
         index = len(self.query_ids) + position if position < 0 else position - 1

@@ -13,6 +13,7 @@ import pytest
 
 from sql import compiler, errors, limits, readings, sessions
 from sql.dialect import compilation, expressions, formats, shapes, sqltypes
+from sql.plan import expressions as exprs
 from tests.kit import local_sql, sql_text
 
 COLUMNS = (
@@ -61,6 +62,7 @@ TEXTS = [
 
 OTHERS: list[dict[str, Any]] = [
     {"now": sql_text.NOW + datetime.timedelta(days=3, seconds=5)},
+    {"now": sql_text.NOW + datetime.timedelta(minutes=1)},
     {"now": sql_text.NOW.astimezone(zoneinfo.ZoneInfo("Asia/Tokyo"))},
     {"now": sql_text.NOW.astimezone(zoneinfo.ZoneInfo("America/New_York"))},
     {"database": "other"},
@@ -161,10 +163,18 @@ def test_a_text_that_comes_again_is_read_as_by_a_compiler_that_has_read_nothing(
         {"binds": {"1": expressions.binding_literal("text", "x")}},
         {"binds": {"1": expressions.binding_literal("fixed", 7)}},
         {"variables": {"X": expressions.binding_literal("fixed", 7)}},
+        {"variables": {"X": expressions.binding_literal("fixed", 8), "Y": exprs.text("y")}},
+        {"variables": {"X": exprs.real(0.0)}},
+        {"variables": {"X": exprs.real(-0.0)}},
         {"emits_spark": True},
     ],
 )
 def test_a_text_is_read_again_for_a_table_that_has_changed(changes: dict[str, Any]) -> None:
+    others: list[dict[str, Any]] = [
+        {"variables": {"X": exprs.real(0.0)}},
+        {"variables": {"X": expressions.binding_literal("fixed", 7), "Y": exprs.text("y")}},
+    ]
+
     async def work() -> None:
         warm = compiler.Compiler(children=0)
         texts = (
@@ -172,9 +182,10 @@ def test_a_text_is_read_again_for_a_table_that_has_changed(changes: dict[str, An
             "select sum(a), sum(a * a), max(a || s) from t",
             "select ?, a from t",
             "select $x from t",
+            "select a from t where a > $x",
         )
         for text in texts:
-            for each in ({}, changes, {}):
+            for each in ({}, changes, {}, *others, changes):
                 expected = await outcome(compiler.Compiler(children=0), text, **each)
                 assert await outcome(warm, text, **each) == expected
 
@@ -204,6 +215,21 @@ def test_a_query_is_read_once_and_a_change_of_its_table_or_session_reads_it_agai
         await outcome(warm, text, rows=6)
         assert parsed == [text] * 3
         await outcome(warm, text)
+        assert parsed == [text] * 3
+
+        # Variables that it does not name, and a moment of the same day, change nothing.
+        parsed.clear()
+        text = "select a, $x, $y from t where d = current_date"
+        later = sql_text.NOW + datetime.timedelta(seconds=5)
+        x, y, z = exprs.text("x"), exprs.text("y"), exprs.text("z")
+        await outcome(warm, text, variables={"X": x, "Y": y})
+        await outcome(warm, text, variables={"X": x, "Y": y, "Z": z}, now=later)
+        await outcome(warm, text, variables={"Y": y, "X": x})
+        assert parsed == [text]
+        await outcome(warm, text, variables={"X": x, "Y": z})
+        assert parsed == [text] * 2
+        tomorrow = sql_text.NOW + datetime.timedelta(days=1)
+        await outcome(warm, text, variables={"X": x, "Y": y}, now=tomorrow)
         assert parsed == [text] * 3
 
     asyncio.run(work())
