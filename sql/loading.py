@@ -155,7 +155,7 @@ class _Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Load:
-    """One COPY: its target and its files' place and format."""
+    """One COPY: its target and its files' place and format. quoted_ids: of the table's columns."""
 
     statement: operations.CopyInto
     loaded: tables.LoadedTable
@@ -164,6 +164,7 @@ class _Load:
     stage: stages.Stage
     path: str
     file_format: fileformats.FileFormat
+    quoted_ids: frozenset[int] = frozenset()
     transform: staged_texts.StagedText | None = None
     pattern: str | None = field(default=None)
 
@@ -284,6 +285,7 @@ class Loading:
             stage=stage,
             path=location.path,
             file_format=file_format,
+            quoted_ids=tabletypes.quoted_ids(loaded.metadata.properties),
             transform=transform,
             pattern=pattern,
         )
@@ -620,11 +622,11 @@ def _columns_of_text(
         if len(headers) > 1:
             raise errors.unsupported("MATCH_BY_COLUMN_NAME for files of several headers")
         header = list(next(iter(headers), ()))
-        positions = [_position(load, each["name"], header) for each, _ in targets]
+        positions = [_position(load, each, header) for each, _ in targets]
     columns = []
     for (each, sql_type), position in zip(targets, positions, strict=True):
         if position is None:
-            columns.append(_Column(name=names.shown(each["name"]), value="NULL"))
+            columns.append(_Column(name=_shown(load, each), value="NULL"))
             continue
         source = names.quoted(f"${position + 1}")
         columns.append(_of_text(load, each, sql_type, source))
@@ -663,7 +665,7 @@ def _of_text(
         if sql_type.name == "object":
             value = f"TO_OBJECT(PARSE_JSON({source}))"
     return _Column(
-        name=names.shown(target["name"]),
+        name=_shown(load, target),
         value=value,
         attempt=attempt,
         source=source,
@@ -688,8 +690,8 @@ def _columns_of_files(
     listed = list(by_name)
     columns = []
     for each, sql_type in targets:
-        position = _position(load, each["name"], listed)
-        shown = names.shown(each["name"])
+        position = _position(load, each, listed)
+        shown = _shown(load, each)
         if position is None:
             columns.append(_Column(name=shown, value="NULL", required=bool(each["required"])))
             continue
@@ -710,11 +712,11 @@ def _columns_of_documents(
         return _one_document(load, targets)
     columns = []
     for each, sql_type in targets:
-        name = names.shown(each["name"]).replace("\\", "\\\\").replace("'", "\\'")
+        name = _shown(load, each).replace("\\", "\\\\").replace("'", "\\'")
         word = "GET" if load.statement.match_by_name == "CASE_SENSITIVE" else "GET_IGNORE_CASE"
         member = f"{word}(\"$1\", '{name}')"
         if sql_type.is_variant:
-            shown = names.shown(each["name"])
+            shown = _shown(load, each)
             columns.append(_Column(name=shown, value=member, required=bool(each["required"])))
             continue
         columns.append(_of_text(load, each, sql_type, f"CAST({member} AS VARCHAR)"))
@@ -728,16 +730,22 @@ def _one_document(
         raise errors.copy_of_documents(ONE_COLUMN.format(type=load.file_format.type))
     each, sql_type = targets[0]
     value = f'CAST("$1" AS {sqltypes.shown(sql_type)})'
-    return [_Column(name=names.shown(each["name"]), value=value)]
+    return [_Column(name=_shown(load, each), value=value)]
 
 
-def _position(load: _Load, stored: str, listed: Sequence[str]) -> int | None:
+def _position(load: _Load, column: Mapping[str, Any], listed: Sequence[str]) -> int | None:
     """Return the position of a table's column among a file's; None if the file lacks it."""
-    shown = names.shown(stored)
+    shown = _shown(load, column)
     if load.statement.match_by_name == "CASE_SENSITIVE":
         return listed.index(shown) if shown in listed else None
     folded = [name.upper() for name in listed]
     return folded.index(shown.upper()) if shown.upper() in folded else None
+
+
+def _shown(load: _Load, column: Mapping[str, Any]) -> str:
+    """Return a column's name as listings show it: in lower case if it was declared so in quotes."""
+    name = str(column["name"])
+    return name if column["id"] in load.quoted_ids else names.shown(name)
 
 
 # Faults and answers
@@ -759,7 +767,7 @@ def _column_name(load: _Load, index: int) -> str:
     if index >= len(load.fields):
         return ""
     table = names.shown(load.loaded.ident.name)
-    column = names.shown(load.fields[index]["name"])
+    column = _shown(load, load.fields[index])
     return f'"{table}"["{column}":{index + 1}]'
 
 

@@ -142,6 +142,18 @@ class Boathouse(snowflake.Snowflake):
         def _parse_types(self, *places: Any, **options: Any) -> exp.Expr | None:
             return self._parse_interval_type() or super()._parse_types(*places, **options)
 
+        def _parse_interval(
+            self, require_interval: bool = True, parse_function_unit: bool = True
+        ) -> exp.Add | exp.Interval | None:
+            # Stock sqlglot reads `INTERVAL '1 day' + '2024-01-01'::date` as two intervals.
+            start = self._index
+            if self._match(TokenType.INTERVAL) and self._match(TokenType.STRING, advance=False):
+                text = self._parse_primary()
+                assert text is not None, "a string is an expression"
+                return self._parse_interval_span(text, parse_function_unit=parse_function_unit)
+            self._retreat(start)
+            return super()._parse_interval(require_interval, parse_function_unit)
+
         def _parse_interval_type(self) -> exp.Expr | None:
             # Stock sqlglot reads no numbers of digits: INTERVAL DAY(5) TO SECOND(9).
             is_type = self._next is not None and self._next.text.upper() in INTERVAL_FIELDS

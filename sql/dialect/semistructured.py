@@ -190,7 +190,12 @@ def _map_contains_key(call: FunctionCall) -> Expr:
 
 
 def _map_cat(call: FunctionCall) -> Expr:
-    first, second = _map(call, 0), _map(call, 1)
+    if call.arg(0).type.name == "null":
+        return exprs.null(_map(call, 1).type)
+    first = _map(call, 0)
+    if call.arg(1).type.name == "null":
+        return exprs.null(first.type)
+    second = _map(call, 1)
     return structures.joined(first, rewrites.cast(second, first.type))
 
 

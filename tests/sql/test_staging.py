@@ -1239,3 +1239,37 @@ def test_a_put_of_several_files_to_a_bound_stage_is_refused_for_presigned_urls(
         await local.run("PUT 'file:///folder/*' @s")
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "json"])
+def test_match_by_column_name_case_sensitive_takes_the_names_that_are_shown(
+    tmp_path: Path, form: str
+) -> None:
+    bodies = {
+        "csv": b"id,NAME,Mixed,other,OTHER\n1,a,2,3,4\n",
+        "parquet": parquet(id=[1], NAME=["a"], Mixed=[2], other=[3], OTHER=[4]),
+        "json": b'{"id": 1, "NAME": "a", "Mixed": 2, "other": 3, "OTHER": 4}',
+    }
+    options = " parse_header = true" if form == "csv" else ""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await put(local, "@~", f"a.{form}", bodies[form])
+        copy = f"copy into t from @~ file_format = (type = {form}{options})"
+        by_name = f"{copy} match_by_column_name = case_sensitive"
+        await local.run(
+            'create table t ("id" int, name varchar, "Mixed" int, other int, mixed2 int)'
+        )
+        await local.run(by_name)
+        assert await local.rows("select * from t") == [(1, "a", 2, 4, None)]
+        # `"name"` in lower case is another column than NAME, and ID another one than `id`.
+        await local.run('create or replace table t (id int, "name" varchar, "other" int)')
+        await local.run(by_name)
+        assert await local.rows("select * from t") == [(None, None, 3)]
+        await local.run(f"{copy} match_by_column_name = case_insensitive force = true")
+        assert (1, "a", 3) in await local.rows("select * from t")
+        # A message names the column as it is shown.
+        await local.run('create or replace table t ("NAME" int, "other" int)')
+        error = await refused(local, by_name)
+        assert '"T"["NAME":1]' in error.message
+
+    run(tmp_path, work)
