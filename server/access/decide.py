@@ -207,6 +207,9 @@ def condition_values(
     if principal.session is not None:
         issued_at = datetime.fromtimestamp(principal.session.issued_at_ms / 1000, tz=UTC)
         values["aws:tokenissuetime"] = (issued_at.isoformat(),)
+        source = principal.session.claims.get(model.SOURCE_CLAIM)
+        if source is not None:
+            values["aws:sourceidentity"] = (source,)
     if now_ms is not None:
         moment = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
         values["aws:currenttime"] = (moment.isoformat(),)

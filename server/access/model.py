@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,10 @@ class Scope:
     bucket: str
     prefix: str
     writable: bool
+
+
+SOURCE_CLAIM: Final = "src"
+"""The claim of a role's session that has its source identity."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,9 +30,10 @@ NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 ASSUME_ROLE: Final = "sts:AssumeRole"
 ASSUME_BY_TOKEN: Final = federation.ASSUME_BY_TOKEN
 TAG_SESSION: Final = "sts:TagSession"
-ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN, TAG_SESSION})
+SET_SOURCE: Final = "sts:SetSourceIdentity"
+ROLE_ACTIONS: Final = frozenset({ASSUME_ROLE, ASSUME_BY_TOKEN, TAG_SESSION, SET_SOURCE})
 """The actions whose resource is a role, with a trust policy."""
-NOT_OFFERED: Final = ("SerialNumber", "TokenCode", "SourceIdentity", "ProvidedContexts")
+NOT_OFFERED: Final = ("SerialNumber", "TokenCode", "ProvidedContexts")
 """Parameters of AssumeRole that would have no effect."""
 CHAINED_SECONDS_MAX: Final = 60 * 60
 """The longest life of a role's session that another role's session asked for."""
@@ -94,9 +95,10 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
     _check_session_name(members)
     claims = {} if principal.session is None else principal.session.claims
     tags = sessiontags.parse(members, sessiontags.inherited_of(claims))
-    services.authoriser.check(principal, _role_demand(members, ASSUME_ROLE, tags.context))
-    if tags:
-        services.authoriser.check(principal, _role_demand(members, TAG_SESSION, tags.context))
+    source = _source_identity(members, claims.get(model.SOURCE_CLAIM))
+    actions = [ASSUME_ROLE, *([TAG_SESSION] if tags else []), *([SET_SOURCE] if source else [])]
+    for action in actions:
+        services.authoriser.check(principal, _role_demand(members, action, tags.context))
     role = services.identities.by_role_arn(members["RoleArn"])
     if role is None:  # only for root, which is allowed what does not exist
         raise _denied(call, "AssumeRole", f"The role {members['RoleArn']} does not exist")
@@ -106,15 +108,16 @@ async def assume_role(services: Services, call: calls.Call) -> face.Members:
         SESSION_SECONDS_DEFAULT,
         CHAINED_SECONDS_MAX if is_chained else role.row.max_session_seconds,
     )
-    return _session(
+    answer = _session(
         services,
         members,
         role,
         subject=principals.subject_of(principal),
-        origin=_origin_of(principal),
+        origin={**_origin_of(principal), **({model.SOURCE_CLAIM: source} if source else {})},
         seconds=seconds,
         tags=tags.claims,
     )
+    return {**answer, "SourceIdentity": source} if source else answer
 
 
 async def assume_role_with_web_identity(services: Services, call: calls.Call) -> face.Members:
@@ -158,7 +161,7 @@ def _session(
     seconds: int,
     tags: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the credentials of a role's session. origin: claims that say whose end ends it.
+    """Return the credentials of a role's session. origin: claims that say where it comes from.
 
     tags: claims of its session tags.
     """
@@ -194,6 +197,19 @@ def _origin_of(principal: model.Principal) -> dict[str, Any]:
     if "idp" in claims:
         return {"idp": claims["idp"], "idc": claims["idc"]}
     return {"key": principal.access_key} if principal.access_key else {}
+
+
+def _source_identity(members: Mapping[str, Any], inherited: str | None) -> str | None:
+    """Return the source identity of a session. inherited: that of the caller's session, which
+    cannot be changed. Raises InvalidParameter."""
+    requested: str | None = members.get("SourceIdentity")
+    if requested is not None and _SESSION_NAME.fullmatch(requested) is None:
+        raise errors.InvalidParameter("SourceIdentity has letters, digits and _+=,.@- alone.")
+    if requested is not None and inherited is not None and requested != inherited:
+        raise errors.InvalidParameter(
+            "The calling session has another source identity, which cannot be changed."
+        )
+    return requested or inherited
 
 
 def _check_session_name(members: Mapping[str, Any]) -> None:
@@ -250,6 +266,8 @@ def _role_demand(
         context["sts:ExternalId"] = members["ExternalId"]
     if "DurationSeconds" in members:
         context["sts:DurationSeconds"] = str(members["DurationSeconds"])
+    if "SourceIdentity" in members:
+        context["sts:SourceIdentity"] = members["SourceIdentity"]
     return model.Demand(action=action, resource=members["RoleArn"], context=context)
 
 

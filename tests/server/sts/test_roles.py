@@ -291,6 +291,33 @@ def test_a_role_of_a_role_lasts_an_hour(server: aws.Server) -> None:
     assert refused(server, aws.keys_of("alice"), last) == DENIED
 
 
+def test_a_source_identity_stays_from_role_to_role_and_is_a_condition(server: aws.Server) -> None:
+    actions = ["sts:AssumeRole", "sts:SetSourceIdentity"]
+    of_erin = {"StringEquals": {"aws:SourceIdentity": "erin"}}
+    policy = json.dumps(document(allow("s3:GetObject", Condition=of_erin), allow(*actions)))
+    first = role_of(server, trust("*", Action=actions), policy=policy)
+    carol = aws.keys_of("carol")
+    answer = server.client("sts", carol).assume_role(
+        RoleArn=first, RoleSessionName="night", SourceIdentity="erin"
+    )
+    assert answer["SourceIdentity"] == "erin"
+    session = aws.Keys.of(answer)
+    assert may_read(server, session)
+    assert not may_read(server, assumed(server, carol, first))
+    assert not may_read(server, assumed(server, carol, first, SourceIdentity="frank"))
+
+    last = role_of(server, trust("*", Action=actions), policy=policy)
+    assert may_read(server, assumed(server, session, last))
+    assert may_read(server, assumed(server, session, last, SourceIdentity="erin"))
+    assert refused(server, session, last, SourceIdentity="frank") == (400, "ValidationError")
+    assert refused(server, session, role_of(server, trust("*"))) == DENIED
+    only_erin = {"StringEquals": {"sts:SourceIdentity": "erin"}}
+    chosen = role_of(server, trust("*", Action=actions, Condition=only_erin))
+    assumed(server, carol, chosen, SourceIdentity="erin")
+    assert refused(server, carol, chosen, SourceIdentity="frank") == DENIED
+    assert refused(server, carol, chosen) == DENIED
+
+
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
@@ -310,7 +337,10 @@ def test_a_role_of_a_role_lasts_an_hour(server: aws.Server) -> None:
         ({"PolicyArns": [{"arn": f"{OWN}/NoSuchPolicy"}]}, (400, "ValidationError")),
         ({"PolicyArns": [{"arn": f"{OWN}/ReadOnly"}] * 11}, (400, "ValidationError")),
         ({"Tags": [{"Key": "a", "Value": "b"}]}, (403, "AccessDenied")),
-        ({"SourceIdentity": "someone"}, (501, "NotImplemented")),
+        ({"SourceIdentity": "someone"}, (403, "AccessDenied")),
+        ({"SourceIdentity": "s"}, (400, "ValidationError")),
+        ({"SourceIdentity": "a b"}, (400, "ValidationError")),
+        ({"SerialNumber": "arn:aws:iam::000000000000:mfa/x"}, (501, "NotImplemented")),
     ],
 )
 def test_assume_role_refuses_what_it_cannot_grant(
