@@ -40,6 +40,18 @@ COMMANDS = {"node": ("node", "npm"), "go": ("go",), "java": ("java", "javac", "m
 """What the packages of each language need on the machine."""
 
 
+CUSTOMIZATION = """\
+import atexit
+import gc
+
+gc.set_threshold(200_000, 10, 10)
+atexit.register(gc.freeze)
+"""
+"""What Python runs first in an environment: it looks for cycles seldom, and not among all objects
+before the process ends. A driver's imports make 200,000 objects, which all stay. Its import costs a
+fifth to two fifths less."""
+
+
 def names() -> list[str]:
     """Return every environment that this machine can have."""
     return [
@@ -69,7 +81,9 @@ def python(name: str) -> Path:
     # The environment links to this Python, which may be gone when the environment is asked for.
     version = "\0".join([*map(str, sys.version_info[:3]), sys.base_prefix])
     program = Path("bin", "python")
-    return _prepared(name, version, [requirements], make, program) / program
+    place = _prepared(name, version, [requirements], make, program)
+    _write_customization(place)
+    return place / program
 
 
 def node(name: str) -> list[str]:
@@ -122,6 +136,15 @@ def java(name: str) -> list[str]:
 def program(name: str, command: str) -> Path:
     """Return a program that the named environment installs."""
     return python(name).parent / command
+
+
+def _write_customization(place: Path) -> None:
+    (packages,) = place.glob("lib/python*/site-packages")
+    path = packages / "sitecustomize.py"
+    if not path.exists() or path.read_text() != CUSTOMIZATION:
+        partial = packages / f"sitecustomize.{os.getpid()}.partial"
+        partial.write_text(CUSTOMIZATION)
+        partial.replace(path)
 
 
 def _language(package: str) -> str:
