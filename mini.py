@@ -210,12 +210,10 @@ def _read_yaml(name: str) -> Any:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from server import config, starting
+    from server import config
     from server.access import errors as access_errors
     from storage import errors as storage_errors
 
-    starting.leave_out()  # before the first import of Arrow
-    starting.begin_imports()
     try:
         settings = _load_config(options)
         _check_places(settings)
@@ -343,10 +341,13 @@ def _why_not_listening(host: str, port: int, error: OSError) -> str:
 
 def _run(settings: Config, listener: socket.socket) -> int:
     """Serve until SIGTERM or Ctrl-C; then finish requests in flight and close everything."""
+    from server import starting
+
+    starting.leave_out()  # before the first import of Arrow
+    starting.begin_imports()
     import uvloop
 
     from program import application, identities, lifecycle, logs, trust
-    from server import starting
     from storage import disk, opening
 
     starting.end_imports()
