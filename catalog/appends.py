@@ -25,8 +25,10 @@ from catalog import (
     idents,
     manifest_encoding,
     manifests,
+    new_columns,
     owners,
     readers,
+    records,
     scans,
     summaries,
     tables,
@@ -41,7 +43,7 @@ from catalog.manifests import (
     ManifestFile,
     Status,
 )
-from catalog.metadata import creation, specs
+from catalog.metadata import creation, specs, updates
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import properties as property_names
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
@@ -73,6 +75,7 @@ class FileChange:
     summary: further fields of the snapshot's summary. needs_head: what it
     adds depends on rows that are not there, so it fits no other snapshot than the one it has read.
     schema_id: of the table's schema for which the rows were checked, None if it is not known.
+    columns: columns that the files have and the table may lack: the same commit adds them.
     """
 
     operation: str
@@ -83,6 +86,7 @@ class FileChange:
     summary: Mapping[str, str] = field(default_factory=dict)
     needs_head: bool = False
     schema_id: int | None = None
+    columns: new_columns.NewColumns | None = None
 
     @property
     def reads(self) -> bool:
@@ -96,11 +100,15 @@ class FileChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """A snapshot. files: those written for it alone. unnamed: those that wait for its commit."""
+    """A snapshot. files: those written for it alone. unnamed: those that wait for its commit.
+
+    updates: of the table's columns, to be applied before the snapshot is added.
+    """
 
     snapshot: dict[str, Any]
     files: tuple[str, ...]
     unnamed: tuple[unnamed_files.UnnamedFile, ...] = ()
+    updates: tuple[dict[str, Any], ...] = ()
 
 
 class Appends:
@@ -136,6 +144,7 @@ class Appends:
         extra_updates: Sequence[Mapping[str, Any]] = (),
         staged: LoadedTable | None = None,
         schema_id: int | None = None,
+        columns: new_columns.NewColumns | None = None,
         unnamed: Sequence[unnamed_files.UnnamedFile] = (),
         principal: access_model.Principal,
         via: str = "sql",
@@ -148,13 +157,13 @@ class Appends:
         with them. based_on: the snapshot that the caller has read, None if there was none; if files
         are removed or rows deleted, it must still be the branch's head. summary: further fields of
         the snapshot's summary. extra_updates: in the same commit, before the snapshot. staged: the
-        result of a staged create; the commit then creates the table with its files. schema_id: as
-        in FileChange. unnamed: those of the added files that this commit is to name. principal: the
-        writer, which also reads the table's files; manifests of other tables that it may not read
-        stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if the branch
-        moved, MetadataFileMissing, ForeignFileRefused if such a manifest must be read,
-        InvalidCatalogRequest for a file that is not live or fits no spec, and the errors of
-        `Tables.commit`.
+        result of a staged create; the commit then creates the table with its files. schema_id,
+        columns: as in FileChange. unnamed: those of the added files that this commit is to name.
+        principal: the writer, which also reads the table's files; manifests of other tables that it
+        may not read stay as they are. judge: as in `Commits.commit`. Raises RequirementFailed if
+        the branch moved, ColumnsDiffer if columns do not fit, MetadataFileMissing,
+        ForeignFileRefused if such a manifest must be read, InvalidCatalogRequest for a file that is
+        not live or fits no spec, and the errors of `Tables.commit`.
         """
         change = FileChange(
             operation=operation,
@@ -163,6 +172,7 @@ class Appends:
             removed=frozenset(identity(file) for file in removed),
             summary=summary or {},
             schema_id=schema_id,
+            columns=columns,
         )
         attempt = _Attempt(
             files=self._files,
@@ -177,7 +187,6 @@ class Appends:
             loaded = await self._tables.fetch(ident) if staged is None else staged
             if staged is None and judge is not None:  # before files are written below its location
                 judge(self._tables.place(ident), ident, loaded.pointer)
-            reader = self._readers.of(principal, loaded)
             table = loaded.metadata
             head = scans.head_of(table, branch)
             try:
@@ -186,6 +195,8 @@ class Appends:
                         f"Requirement failed: branch {branch} has changed: expected id"
                         f" {based_on} != {head}"
                     )
+                widening, widened = await self._widened(loaded, change)
+                reader = self._readers.of(principal, widened)
                 built = await attempt.build(reader, head, change, now_ms=self._now_ms())
             except BaseException:
                 await commits.to_the_end(attempt.give_up())
@@ -197,11 +208,14 @@ class Appends:
                     [
                         *([] if staged is None else creation.creating_updates(table)),
                         *extra_updates,
+                        *widening,
                         *updates_of(branch, built.snapshot),
                     ],
                     by=principal.arn,
                     via=via,
-                    judge=judge,
+                    judge=owners.unmoved(judge or _permitted, loaded.pointer)
+                    if widening
+                    else judge,
                     naming=self.naming(built.unnamed),
                 )
             except (metadata_errors.RequirementFailed, metadata_errors.StaleSequenceNumber):
@@ -247,14 +261,43 @@ class Appends:
             unnamed=unnamed,
             names_at_commit=names_at_commit,
         )
-        reader = self._readers.of(principal, loaded)
         head = scans.head_of(loaded.metadata, change.branch)
+        widening, widened = await self._widened(loaded, change)
+        reader = self._readers.of(principal, widened)
         try:
             built = await attempt.build(reader, head, change, now_ms=self._now_ms())
         except BaseException:
             await commits.to_the_end(attempt.give_up())
             raise
-        return Built(snapshot=built.snapshot, files=attempt.written, unnamed=built.unnamed)
+        return Built(
+            snapshot=built.snapshot,
+            files=attempt.written,
+            unnamed=built.unnamed,
+            updates=tuple(widening),
+        )
+
+    async def _widened(
+        self, loaded: LoadedTable, change: FileChange
+    ) -> tuple[Sequence[dict[str, Any]], LoadedTable]:
+        """Return the updates that add a change's columns, and the table with them.
+
+        Raises ColumnsDiffer.
+        """
+        if change.columns is None:
+            return (), loaded
+        table = loaded.metadata
+        adding = new_columns.updates_for(table, change.columns, schema_id=change.schema_id)
+        if not adding:
+            return (), loaded
+        metadata = await commits.run(
+            updates.apply_parts,
+            table,
+            [updates.Part(requirements=(), updates=adding)],
+            now_ms=self._now_ms(),
+            base_location=None,
+            large=len(loaded.data) > commits.LARGE_METADATA_BYTES,
+        )
+        return adding, msgspec.structs.replace(loaded, metadata=metadata)
 
     async def live_files(
         self, loaded: LoadedTable, *, principal: access_model.Principal
@@ -281,6 +324,12 @@ class Appends:
             for manifest in listed
             if manifest.content == ManifestContent.DELETES and manifest.has_live_files
         )
+
+
+def _permitted(
+    place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+) -> None:
+    """Permit every change: for a caller with all rights."""
 
 
 def _requirements(

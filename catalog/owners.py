@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from catalog import errors, idents, records
+from catalog.metadata import errors as metadata_errors
 from storage import batch
 
 
@@ -55,6 +56,25 @@ FileCheck: TypeAlias = Callable[[str], None]
 """Raises ForeignFileRefused unless the caller may read a file, given by its URI, that metadata
 names and that lies outside the table's location.
 """
+
+
+def unmoved(judge: Judge, planned_on: records.Pointer) -> Judge:
+    """Return the check that a table has the metadata on which a change was planned.
+
+    Iceberg has no requirement for properties, so two changes of one property would both succeed,
+    and the second would undo the first; nor one for schemas that are not the current one.
+    """
+
+    def check(
+        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+    ) -> None:
+        judge(place, ident, pointer)
+        if pointer is not None and pointer.metadata_location != planned_on.metadata_location:
+            raise metadata_errors.RequirementFailed(
+                f"Requirement failed: {ident.dotted()} was changed by another writer"
+            )
+
+    return check
 
 
 def owner_of(

@@ -11,7 +11,9 @@ A table may be committed by others meanwhile. Then its changes are built again o
 - A change that removes files needs them: each must still be live, and no delete file may have been
   added, since the change rewrote rows that such a file would delete.
 - A change that depends on rows that are not there (MERGE that inserts) needs the same snapshot.
-- The current schema must be the one for which the rows were checked.
+- The current schema must be the one for which the rows were checked, or one that differs in
+  nothing that rows have to fit. Columns that a change adds are added to it, unless another writer
+  has added the same.
 
 Otherwise that is a conflict, and RequirementFailed is raised. Rows that others add meanwhile stay,
 also beside a change that removed all files of its time. Never opens a data file.
@@ -20,9 +22,9 @@ also beside a change that removed all files of its time. Never opens a data file
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -55,14 +57,15 @@ class PendingTable:
     """A table with changes that are not committed.
 
     base: the committed state below them. table: the state after them; its data are base's.
-    snapshots: one for each change. written: the files of these snapshots. outdated: files that were
-    written for an earlier base. unnamed: files of the changes, and of their snapshots, that the
-    commit is to name; no statement reads such a table.
+    updates: of the table's columns. snapshots: one for each change. written: the files of these
+    snapshots. outdated: files that were written for an earlier base. unnamed: files of the changes,
+    and of their snapshots, that the commit is to name; no statement reads such a table.
     """
 
     base: LoadedTable
     table: LoadedTable
     changes: tuple[appends.FileChange, ...] = ()
+    updates: tuple[dict[str, Any], ...] = ()
     snapshots: tuple[Mapping[str, Any], ...] = ()
     written: tuple[str, ...] = ()
     outdated: tuple[str, ...] = ()
@@ -78,6 +81,10 @@ def unchanged(loaded: LoadedTable) -> PendingTable:
     return PendingTable(base=loaded, table=loaded)
 
 
+Fits: TypeAlias = Callable[[TableMetadata, TableMetadata], bool]
+"""Says whether rows that were written for the schema of one state of a table fit the next one."""
+
+
 class Staging:
     """Builds pending tables and commits them. Stateless."""
 
@@ -88,12 +95,14 @@ class Staging:
         appends: appends.Appends,
         files: files.Files,
         holds: holds.Holds,
+        fits: Fits,
         now_ms: model.NowMs,
     ) -> None:
         self._tables = tables
         self._appends = appends
         self._files = files
         self._holds = holds
+        self._fits = fits
         self._now_ms = now_ms
 
     async def add(
@@ -119,7 +128,7 @@ class Staging:
             names_at_commit=names_at_commit,
         )
         try:
-            metadata = await self._apply(pending, built.snapshot)
+            metadata = await self._apply(pending, built)
         except BaseException:
             await commits.to_the_end(self.remove(built.files, ident=pending.ident))
             raise
@@ -129,6 +138,7 @@ class Staging:
             pending,
             table=msgspec.structs.replace(pending.table, metadata=metadata),
             changes=(*pending.changes, change),
+            updates=(*pending.updates, *built.updates),
             snapshots=(*pending.snapshots, built.snapshot),
             written=(*pending.written, *built.files),
             unnamed=built.unnamed,
@@ -146,11 +156,13 @@ class Staging:
             self._holds.release(after.ident.table_bucket, added)
         await self.remove((uri for uri in after.written if uri not in written), ident=after.ident)
 
-    async def _apply(self, pending: PendingTable, snapshot: Mapping[str, Any]) -> TableMetadata:
+    async def _apply(self, pending: PendingTable, built: appends.Built) -> TableMetadata:
+        listed = (*built.updates, *appends.updates_of(MAIN_BRANCH, built.snapshot))
+
         def apply() -> TableMetadata:
             return updates.apply_parts(
                 pending.table.metadata,
-                [updates.Part(requirements=(), updates=appends.updates_of(MAIN_BRANCH, snapshot))],
+                [updates.Part(requirements=(), updates=listed)],
                 now_ms=self._now_ms(),
                 base_location=None,
             )
@@ -170,7 +182,8 @@ class Staging:
         if onto.pointer.metadata_location == base.pointer.metadata_location:
             return pending
         _check_same_table(base, onto.pointer)
-        if onto.metadata.current_schema_id != base.metadata.current_schema_id:
+        same_schema = onto.metadata.current_schema_id == base.metadata.current_schema_id
+        if not same_schema and not self._fits(base.metadata, onto.metadata):
             raise _conflict(base.ident, "its columns have changed")
         heads = {scans.head_of(each.metadata) for each in (base, onto)}
         if len(heads) > 1 and any(change.needs_head for change in pending.changes):
@@ -247,6 +260,13 @@ class Staging:
             judge(place, ident, pointer)
             _check_same_table(current[ident].base, pointer)
 
+        def check_unmoved(
+            place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
+        ) -> None:
+            adds_columns = bool(current[ident].updates)
+            base = current[ident].base.pointer
+            (owners.unmoved(check, base) if adds_columns else check)(place, ident, pointer)
+
         try:
             for number in range(1, ATTEMPTS_MAX + 1):
                 for ident, each in current.items():
@@ -258,7 +278,7 @@ class Staging:
                         [self._table_change(each) for each in current.values()],
                         by=principal.arn,
                         via=via,
-                        judge=check,
+                        judge=check_unmoved,
                         receipt=receipt,
                         naming=self._appends.naming(
                             [file for each in current.values() for file in each.unnamed]
@@ -308,7 +328,11 @@ class Staging:
                     "current-schema-id": metadata.current_schema_id,
                 },
             ],
-            updates=[*(add for add, _ in adding), *(move for _, move in adding[-1:])],
+            updates=[
+                *pending.updates,
+                *(add for add, _ in adding),
+                *(move for _, move in adding[-1:]),
+            ],
         )
 
     async def discard(self, pending: PendingTable, *, keeps_added: bool = False) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from catalog import idents, owners, receipts, records, rights, tables
+from catalog import idents, owners, receipts, rights, tables
 from catalog.metadata import errors as metadata_errors
 from catalog.metadata import model
 from sql import (
@@ -22,6 +22,7 @@ from sql import (
     defaults,
     errors,
     foreign_keys,
+    offsets,
     outcomes,
     places,
     planning,
@@ -204,7 +205,7 @@ class Alterations:
                 await self._check_nulls(execution, table.ident, planned.checks_nulls)
             judge = self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS)
             if planned.replaces_lists or planned.filled:
-                judge = _unmoved(judge, loaded.pointer)
+                judge = owners.unmoved(judge, loaded.pointer)
             try:
                 if planned.filled:
                     await self._backfills.commit(
@@ -287,25 +288,6 @@ class Alterations:
                 raise errors.null_into_not_null(names.shown(name))
 
 
-def _unmoved(judge: owners.Judge, planned_on: records.Pointer) -> owners.Judge:
-    """Return the check that a table has the metadata on which a change was planned.
-
-    Iceberg has no requirement for properties, so two changes of one property would both succeed,
-    and the second would undo the first.
-    """
-
-    def check(
-        place: records.Place, ident: idents.TableIdent, pointer: records.Pointer | None
-    ) -> None:
-        judge(place, ident, pointer)
-        if pointer is not None and pointer.metadata_location != planned_on.metadata_location:
-            raise metadata_errors.RequirementFailed(
-                f"Requirement failed: {ident.dotted()} was changed by another writer"
-            )
-
-    return check
-
-
 def _is_empty(metadata: model.TableMetadata) -> bool:
     """Return whether the current snapshot certainly has no data file."""
     snapshot_id = metadata.current_snapshot_id
@@ -316,7 +298,7 @@ def _is_empty(metadata: model.TableMetadata) -> bool:
 
 
 def _type_of(loaded: tables.LoadedTable, ident: names.Ident) -> sqltypes.SqlType:
-    fields = loaded.metadata.current_schema()["fields"]
+    fields = offsets.columns(loaded.metadata)
     positions = names.find(ident, [field["name"] for field in fields])
     if not positions:
         raise errors.invalid_identifier(ident.folded)

@@ -16,7 +16,7 @@ from catalog import commits, owners, readers, receipts, tables
 from catalog import errors as catalog_errors
 from catalog.metadata import updates
 from catalog.metadata.model import MAIN_BRANCH, TableMetadata
-from sql import engine, errors, pinned, planning, relations, replacements, writes
+from sql import engine, errors, offsets, pinned, planning, relations, replacements, writes
 from storage import model as storage_model
 
 ROWS = "rows"
@@ -77,7 +77,7 @@ class Backfills:
         relations.check_read(after.current_schema()["fields"])
         target = writes.WriteTarget(
             loaded=replacement.after,
-            fields=tuple(after.current_schema()["fields"]),
+            fields=tuple(offsets.columns(after)),
             judge=judge,
             checks_lengths=False,
         )
@@ -98,6 +98,7 @@ class Backfills:
             text += f" ORDER BY {', '.join(keys)}"
         query = self._planning.plain(execution, text, (relation,))
         staged = await self._writes.stage(query, target, by=execution.by)
+        assert staged.target.columns is None, "old rows need no column that their table lacks"
         try:
             await self._replacements.commit(
                 replacement,

@@ -29,7 +29,8 @@ class ArrayBind:
     """The values of a large array bind as Arrow, which are freed at once and hold no objects.
 
     rows: how many. scale: digits behind the point of fixed values, or None if all are 64-bit
-    integers. data: an Arrow IPC stream of one column; instants are microseconds in UTC.
+    integers. data: an Arrow IPC stream of one column; instants are microseconds in UTC, values of
+    TIMESTAMP_TZ decimals of `sql.zoned_kernels`.
     """
 
     rows: int

@@ -37,6 +37,7 @@ from sql import (
     ipc,
     limits,
     marks,
+    offsets,
     outcomes,
     pinned,
     places,
@@ -639,7 +640,7 @@ def _assigned(
         if clause.action == "insert":
             _, fields = writes.fields_for(loaded, clause.columns)
         else:
-            own = list(loaded.metadata.current_schema()["fields"])
+            own = offsets.columns(loaded.metadata)
             fields = writes.assigned_fields(own, clause.columns, statement="UPDATE of")
         if len(fields) != len(clause.values):
             raise errors.column_count_differs(len(fields), len(clause.values))

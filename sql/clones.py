@@ -19,7 +19,7 @@ import msgspec
 from catalog import commits, files, layout, locations, manifests, properties, scans, sequences
 from catalog.metadata import model, schemas
 from catalog.metadata import properties as property_names
-from sql import column_defaults, filecolumns, keys, pinned, tabletypes, writes
+from sql import column_defaults, filecolumns, keys, offsets, pinned, tabletypes, writes
 from storage import model as storage_model
 
 BOUND_PROPERTIES: Final = ("boathouse.protected", "write.object-storage.enabled")
@@ -130,9 +130,6 @@ def _properties(
     quoted = tabletypes.quoted_text(
         ids[old] for old in tabletypes.quoted_ids(metadata.properties) if old in ids
     )
-    stored.pop(tabletypes.QUOTED, None)
-    if quoted is not None:
-        stored[tabletypes.QUOTED] = quoted
     defaults = {
         ids[old]: _started(default, numbers.get(old))
         for old, default in column_defaults.read(metadata.properties).items()
@@ -143,7 +140,14 @@ def _properties(
         for key in keys.read(metadata.properties, source.schema)
         if all(old in ids for old in key.columns)
     ]
+    companions = {
+        ids[old]: ids[companion]
+        for old, companion in offsets.read(metadata.properties).items()
+        if old in ids and companion in ids
+    }
     for name, text in (
+        (tabletypes.QUOTED, quoted),
+        (offsets.PROPERTY, offsets.encode(companions)),
         (column_defaults.PROPERTY, column_defaults.encode(defaults)),
         (keys.PROPERTY, keys.encode(listed)),
     ):

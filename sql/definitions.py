@@ -25,6 +25,7 @@ from sql import (
     foreign_keys,
     iceberg_options,
     limits,
+    offsets,
     outcomes,
     pinned,
     places,
@@ -493,6 +494,7 @@ class Definitions:
         if statement.copies == "clone":
             columns = clones.definition(source, numbers=numbers).columns
             staged = await self.stage_rows(execution, query_tables, columns, replacement.after)
+            assert staged.target.columns is None, "the definition has what the source's rows need"
         try:
             await self._replacements.commit(
                 replacement,
@@ -521,7 +523,7 @@ class Definitions:
         is_staged: bool = False,
     ) -> writes.Staged:
         """Write the rows of CTAS as files of a table that is created or replaced afterwards."""
-        fields = list(loaded.metadata.current_schema()["fields"])
+        fields = offsets.columns(loaded.metadata)
         target = writes.WriteTarget(
             loaded=loaded,
             fields=tuple(fields),
@@ -585,6 +587,13 @@ class Definitions:
         base = await self._tables.fetch_at(existing.ident, existing.pointer)
         replacement = await self._replacements.plan(base, describe)
         staged = await self.stage_rows(execution, query_tables, columns, replacement.after)
+        if staged.target.columns is not None:
+
+            def describe(first_id: int) -> writes.NewTable:
+                table = writes.new_table(statement, columns, first_id=first_id)
+                return writes.with_offsets(table)
+
+            replacement = await self._replacements.plan(base, describe)
         own = temporary_names.path(existing.ident)
         reads_itself = any(shape.path == own for shape in query_tables.shapes)
         try:

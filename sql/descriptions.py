@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sql import column_defaults, keys, tabletypes
+from sql import column_defaults, keys, offsets, tabletypes
 from sql.dialect import names, sqltypes
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class ColumnDescription:
 
 def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
     """Return a table's current columns."""
-    schema = loaded.metadata.current_schema()
-    shape = tabletypes.shape_columns(schema, loaded.metadata.properties)
+    fields = offsets.columns(loaded.metadata)
+    shape = tabletypes.shape_columns(fields, loaded.metadata.properties)
     defaults = column_defaults.read(loaded.metadata.properties)
     return [
         ColumnDescription(
@@ -89,7 +89,7 @@ def columns_of(loaded: tables.LoadedTable) -> list[ColumnDescription]:
             default=_default_text(field, column.type, defaults.get(field["id"])),
             identity=defaults[field["id"]].identity if field["id"] in defaults else None,
         )
-        for field, column in zip(schema["fields"], shape, strict=True)
+        for field, column in zip(fields, shape, strict=True)
     ]
 
 

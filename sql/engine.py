@@ -37,7 +37,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -213,12 +213,14 @@ class Write:
     """The Parquet files into which a query writes its rows, instead of returning them.
 
     schema: Arrow schema (IPC) of the files, field ids as metadata; the query's columns are cast to
-    it by position. checks: one per column. Files are named part-<n>.parquet in directory.
+    it by position. checks: one per column. offsets: the columns of TIMESTAMP_TZ whose offsets are
+    the further columns of the schema, in order. Files are named part-<n>.parquet in directory.
     """
 
     directory: str
     schema: bytes
     checks: tuple[ColumnConstraint, ...]
+    offsets: tuple[int, ...] = ()
     partition: tuple[PartitionField, ...] = ()
     file_size_bytes: int = 128 << 20
     compression: str = "zstd"
@@ -388,6 +390,10 @@ class Finished:
 
     rows: int = 0
     files: tuple[WrittenFile, ...] = ()
+
+
+OFFSET: Final = "offset"
+"""Code of the fault of a value whose offset the files of a Write have no column for."""
 
 
 class EngineFault(Exception):

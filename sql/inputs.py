@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import pyarrow as pa
 
-from sql import bindings, errors, ipc, kernelforms, limits
+from sql import bindings, errors, ipc, kernelforms, limits, zoned_kernels
 from sql.dialect import expressions, rewrites, sqltypes
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -101,7 +101,7 @@ def _arrow(binding: bindings.Binding, count: int, zone: str) -> Any:
     """Return count values of a bind as a chunked array."""
     if binding.column is not None:
         packed = ipc.read_rows(binding.column.data).column(0)
-        is_instant = binding.type in ("timestamp_ltz", "timestamp_tz")
+        is_instant = binding.type == "timestamp_ltz"
         return packed.cast(pa.timestamp("us", zone)) if is_instant else packed
     values = binding.values if binding.is_array else binding.values * count
     sql_type = _fixed_type(binding) if binding.type == "fixed" else None
@@ -154,8 +154,12 @@ def _bind_array(
         case "time":
             micros = [None if value is None else value // 1000 for value in values]
             return pa.array(micros, pa.int64()).cast(pa.time64("us"))
-        case "timestamp_ntz" | "timestamp_ltz" | "timestamp_tz":
-            micros = [None if value is None else _nanos(value) // 1000 for value in values]
+        case "timestamp_tz":
+            micros = [None if value is None else value.nanos // 1000 for value in values]
+            minutes = [None if value is None else value.offset_minutes for value in values]
+            return zoned_kernels.pack(pa.array(micros, pa.int64()), pa.array(minutes, pa.int64()))
+        case "timestamp_ntz" | "timestamp_ltz":
+            micros = [None if value is None else int(value) // 1000 for value in values]
             target_zone = None if binding.type == "timestamp_ntz" else zone
             return pa.array(micros, pa.int64()).cast(pa.timestamp("us", target_zone))
     return pa.array([None if value is None else str(value) for value in values], pa.string())
@@ -168,7 +172,3 @@ def _decimals(values: Sequence[Any], arrow_type: pa.Decimal128Type) -> Any:
     except pa.ArrowInvalid as error:
         widest = max((value for value in exact if value is not None), key=abs)
         raise errors.number_out_of_range(f"{widest:f}") from error
-
-
-def _nanos(value: Any) -> int:
-    return int(value.nanos) if isinstance(value, bindings.Zoned) else int(value)

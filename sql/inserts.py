@@ -33,9 +33,10 @@ class Inserts:
         self, execution: planning.Execution, statement: operations.Insert
     ) -> outcomes.Outcome:
         """Add the rows of a query to a table, or replace its rows by them; raises SqlError."""
-        if statement.overwrite and not execution.describe_only:
-            return await transactions.replaced(lambda: self._insert(execution, statement))
-        return await self._insert(execution, statement)
+        run = transactions.replaced if statement.overwrite else transactions.added
+        if execution.describe_only:
+            return await self._insert(execution, statement)
+        return await run(lambda: self._insert(execution, statement))
 
     async def _insert(
         self, execution: planning.Execution, statement: operations.Insert

@@ -20,6 +20,7 @@ from typing import Any, Final
 from catalog import errors as catalog_errors
 from catalog import loads, records, rights, tables
 from catalog import store as catalog_store
+from catalog.metadata import errors as metadata_errors
 from sql import (
     compiler,
     defaults,
@@ -204,8 +205,9 @@ class Loading:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 return await self._copy(execution, statement)
-            except catalog_errors.LoadAlreadyTaken:
-                # Another COPY has loaded some of the files meanwhile: look again.
+            except (catalog_errors.LoadAlreadyTaken, metadata_errors.ColumnsDiffer):
+                # Another COPY has loaded some of the files meanwhile, or another writer has changed
+                # the table's columns: look again.
                 if attempt == ATTEMPTS_MAX:
                     raise
         raise AssertionError("the last attempt returns or raises")

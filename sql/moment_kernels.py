@@ -706,7 +706,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_zoned_local"), zoned_kernels.local),
     (re.compile("_zoned_instant"), zoned_kernels.instant),
     (re.compile("_zoned_offset"), zoned_kernels.offset),
-    (re.compile("_zoned_at_offset"), zoned_kernels.at_offset),
+    (re.compile("_zoned_(?:at_offset|of_bind)"), zoned_kernels.at_offset),
     (re.compile("_zoned_at_zone"), zoned_kernels.at_zone),
     (re.compile("_zoned_offset_(text|colon)"), zoned_kernels.offset_text),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),

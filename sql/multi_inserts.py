@@ -21,6 +21,7 @@ from sql import (
     errors,
     ipc,
     limits,
+    offsets,
     outcomes,
     places,
     planning,
@@ -68,9 +69,10 @@ class MultiInserts:
         self, execution: planning.Execution, statement: operations.InsertAll
     ) -> outcomes.Outcome:
         """Add the rows of a query to the tables of its clauses; raises SqlError."""
-        if statement.overwrite and not execution.describe_only:
-            return await transactions.replaced(lambda: self._insert(execution, statement))
-        return await self._insert(execution, statement)
+        run = transactions.replaced if statement.overwrite else transactions.added
+        if execution.describe_only:
+            return await self._insert(execution, statement)
+        return await run(lambda: self._insert(execution, statement))
 
     async def _insert(
         self, execution: planning.Execution, statement: operations.InsertAll
@@ -126,7 +128,7 @@ class MultiInserts:
         """Return a clause's table and columns; a column whose value is DEFAULT is not listed."""
         columns = clause.columns
         if clause.defaults:
-            stored = loaded.metadata.current_schema()["fields"]
+            stored = offsets.columns(loaded.metadata)
             listed = columns or tuple(
                 names.Ident(text=field["name"], quoted=True) for field in stored
             )
@@ -194,8 +196,11 @@ class MultiInserts:
 
 
 def _joined(first: writes.Staged, second: writes.Staged) -> writes.Staged:
+    """Return the change of two clauses. What one of them adds to the columns, the other might."""
+    target = second.target if first.target.columns is None else first.target
     return dataclasses.replace(
         first,
+        target=target,
         files=(*first.files, *second.files),
         rows=first.rows + second.rows,
         unnamed=(*first.unnamed, *second.unnamed),

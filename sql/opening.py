@@ -50,6 +50,7 @@ from sql import (
     loading,
     multi_inserts,
     numbering,
+    offsets,
     places,
     planning,
     relations,
@@ -194,6 +195,7 @@ def open_statements(
         appends=all_appends,
         files=files,
         holds=store.holds,
+        fits=offsets.are_the_same,
         now_ms=store.now_ms,
     )
     all_transactions = transactions.Transactions(

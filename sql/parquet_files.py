@@ -41,15 +41,23 @@ async def write(stream: AsyncIterator[pa.RecordBatch], order: engine.Write) -> e
 
 
 def _checked(batch: Any, order: engine.Write, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for column, field, check in zip(batch.columns, schema, order.checks, strict=True):
+    arrays, minutes = [], []
+    for number, (column, check) in enumerate(zip(batch.columns, order.checks, strict=True)):
+        field = schema.field(number)
         if check.required and column.null_count:
             raise engine.EngineFault("value", check.name, "100072")
         array = _without_views(column)
         if check.length_max is not None:
             _check_length(array, check, exact=pa.types.is_fixed_size_binary(field.type))
+        if number in order.offsets:
+            array, offsets = zoned_kernels.unpack(array.cast(zoned_kernels.PACKED))
+            minutes.append(offsets)
+        elif pa.types.is_decimal(array.type) and pa.types.is_timestamp(field.type):
+            array = _instants(array)
         cast = array if array.type == field.type else _cast(array, field.type)
         arrays.append(cast)
+    for offsets, field in zip(minutes, list(schema)[len(arrays) :], strict=True):
+        arrays.append((offsets if field.nullable else offsets.fill_null(0)).cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -63,8 +71,6 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
     try:
         if pa.types.is_integer(array.type) and pa.types.is_decimal(arrow_type):
             array = _as_decimal(array, arrow_type.scale)
-        if pa.types.is_decimal(array.type) and pa.types.is_timestamp(arrow_type):
-            array = _instants(array)
         if isinstance(arrow_type, pa.BaseExtensionType):
             array = pc.cast(array, arrow_type.storage_type)
         cast = pc.cast(array, arrow_type)
@@ -78,20 +84,13 @@ def _cast(array: Any, arrow_type: pa.DataType) -> Any:
 
 
 def _instants(array: Any) -> Any:
-    """Return the instants of values of TIMESTAMP_TZ, which are stored without their offset.
+    """Return the instants of values of TIMESTAMP_TZ, in a table that has no column of offsets.
 
-    Raises the fault of a value whose offset is not 0: it would be lost.
+    Raises the fault of a value whose offset is not 0: the table needs such a column.
     """
     micros, minutes = zoned_kernels.unpack(array.cast(zoned_kernels.PACKED))
-    lost = [each for each in pc.unique(minutes).to_pylist() if each]
-    if lost:
-        hours, rest = divmod(abs(lost[0]), 60)
-        raise engine.EngineFault(
-            "value",
-            f"the offset {'-' if lost[0] < 0 else '+'}{hours:02}:{rest:02} of a TIMESTAMP_TZ in a"
-            " table, which holds instants in UTC: CONVERT_TIMEZONE('UTC', ...) returns them",
-            "000002",
-        )
+    if any(pc.unique(minutes).to_pylist()):
+        raise engine.EngineFault("value", "the offset of a TIMESTAMP_TZ", engine.OFFSET)
     return micros.cast(pa.timestamp("us", "UTC"))
 
 

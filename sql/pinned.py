@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from catalog import readers, scans, tables, values
-from sql import errors, limits, tabletypes
+from sql import errors, limits, offsets, tabletypes
 from sql.dialect import shapes
 
 QUERY_ID = "boathouse.query-id"
@@ -42,18 +42,24 @@ class PinnedTable:
         return self.reader.table
 
     @property
+    def companions(self) -> Mapping[int, Mapping[str, Any]]:
+        """The columns that hold the offsets of TIMESTAMP_TZ, by the ids of its columns."""
+        return offsets.companions(self.schema["fields"], self.loaded.metadata.properties)
+
+    @property
     def zoned(self) -> frozenset[int]:
         """The ids of the columns of type TIMESTAMP_TZ, which the engine reads in its own form."""
         return tabletypes.zoned_ids(self.fields, self.loaded.metadata.properties)
 
     @property
     def fields(self) -> list[Mapping[str, Any]]:
-        return list(self.schema["fields"])
+        """The columns that SQL shows."""
+        return offsets.visible(self.schema["fields"], self.loaded.metadata.properties)
 
 
 def lineage_of(table: PinnedTable) -> tuple[Mapping[str, Any], ...]:
     """Return the fields of row lineage that a table's data files may have beside its own."""
-    taken = {field["name"] for field in table.fields}
+    taken = {field["name"] for field in table.schema["fields"]}
     if table.loaded.metadata.format_version < 3 or any(each["name"] in taken for each in LINEAGE):
         return ()
     return LINEAGE

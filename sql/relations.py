@@ -35,6 +35,7 @@ from sql import (
     filecolumns,
     ipc,
     limits,
+    offsets,
     pinned,
     tablecolumns,
     tabletypes,
@@ -453,6 +454,7 @@ class Relations:
             table.schema.get("schema-id"),
             metadata.properties.get(filecolumns.NAME_MAPPING),
             metadata.properties.get(tabletypes.DECLARED),
+            metadata.properties.get(offsets.PROPERTY),
             zone,
             tuple(constants.items()),
             tuple(field["id"] for field in compared),
@@ -496,7 +498,7 @@ class Relations:
         """
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = filecolumns.columns_by_id(read, table.loaded.metadata.properties)
-        own, zoned = table.fields, table.zoned
+        own, zoned, companions = table.fields, table.zoned, table.companions
         fields, projection = [], []
         named = [*own, *lineage]
         for number, field in enumerate((*named, *compared)):
@@ -516,7 +518,14 @@ class Relations:
             else:
                 projection.append((name, filecolumns.absent(field, constants, zone)))
             if field["id"] in zoned:
-                projection[-1] = (name, tabletypes.zoned_text(projection[-1][1]))
+                minutes = ""
+                if (companion := companions.get(field["id"])) is not None:
+                    minutes = filecolumns.absent(companion, constants, zone)
+                    if (file_column := by_id.get(companion["id"])) is not None:
+                        arrow_type = filecolumns.read_type(companion["type"], file_column, zone)
+                        fields.append(pa.field(file_column.name, arrow_type))
+                        minutes = engine.quoted(file_column.name)
+                projection[-1] = (name, tabletypes.zoned_text(projection[-1][1], minutes))
         as_it_is = not is_listed and all(
             expression == engine.quoted(name) for name, expression in projection
         )
@@ -702,17 +711,13 @@ OPERATORS = {
 def _predicate(
     conditions: Sequence[predicates.Filter], table: pinned.PinnedTable
 ) -> pruning.Predicate:
-    zoned = table.zoned
-    fields = [None if field["id"] in zoned else field for field in table.fields]
-    return _pruned(predicates.AllOf(parts=tuple(conditions)), fields)
+    return _pruned(predicates.AllOf(parts=tuple(conditions)), table.fields)
 
 
-def _pruned(
-    condition: predicates.Filter, fields: Sequence[Mapping[str, Any] | None]
-) -> pruning.Predicate:
+def _pruned(condition: predicates.Filter, fields: Sequence[Mapping[str, Any]]) -> pruning.Predicate:
     """Return a condition as the scan's predicate; ALWAYS for one that it cannot evaluate.
 
-    fields: of the table; None for one whose values the manifests have in another form.
+    fields: of the table, as SQL shows them.
     """
     match condition:
         case predicates.AllOf(parts=parts):
@@ -722,8 +727,7 @@ def _pruned(
             every = [_pruned(each, fields) for each in parts]
             return pruning.ALWAYS if pruning.ALWAYS in every else pruning.Or(parts=tuple(every))
         case predicates.ColumnPredicate():
-            field = fields[condition.column]
-            leaf = None if field is None else _leaf(condition, field)
+            leaf = _leaf(condition, fields[condition.column])
             if leaf is None:
                 return pruning.ALWAYS
             return pruning.Not(part=leaf) if condition.negated else leaf

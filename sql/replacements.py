@@ -44,6 +44,7 @@ from sql import (
     errors,
     fileformats,
     keys,
+    offsets,
     pinned,
     table_stages,
     tabletypes,
@@ -67,6 +68,7 @@ OWN_PROPERTIES: Final = (
     tabletypes.FORM,
     tabletypes.DECLARED,
     tabletypes.QUOTED,
+    offsets.PROPERTY,
     column_defaults.PROPERTY,
     keys.PROPERTY,
     fileformats.PROPERTY,
@@ -218,7 +220,7 @@ def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Repla
     new_table = describe(metadata.last_column_id + 1)
     replaced = (*OWN_PROPERTIES, *new_table.unset)
     gone = [name for name in replaced if name in metadata.properties]
-    assigned = dict(new_table.properties)
+    assigned = {**new_table.properties, **_with_earlier(metadata, new_table.properties)}
     changes: list[dict[str, Any]] = [
         *_upgrade(metadata, assigned.pop(table_options.FORMAT_VERSION, None)),
         {"action": "add-schema", "schema": new_table.schema},
@@ -244,6 +246,30 @@ def _plan(base: tables.LoadedTable, describe: Describe, *, now_ms: int) -> Repla
     return Replacement(
         base=base, after=msgspec.structs.replace(base, metadata=after), changes=tuple(changes)
     )
+
+
+def _with_earlier(metadata: TableMetadata, own: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the properties of new columns of TIMESTAMP_TZ with those of the earlier ones.
+
+    Time travel reads the offsets of the columns of all schemas that the table still has.
+    """
+    present = {field["id"] for schema in metadata.schemas for field in schema["fields"]}
+    pairs = {
+        column: companion
+        for column, companion in offsets.read(metadata.properties).items()
+        if column in present and companion in present
+    }
+    if not pairs:
+        return {}
+    types_before = tabletypes.declared_types(metadata.properties)
+    declared = {column: types_before[column] for column in pairs if column in types_before}
+    listed = {
+        tabletypes.DECLARED: tabletypes.encoded_types(
+            {**declared, **tabletypes.declared_types(own)}
+        ),
+        offsets.PROPERTY: offsets.encode({**pairs, **offsets.read(own)}),
+    }
+    return {name: text for name, text in listed.items() if text is not None}
 
 
 def _upgrade(metadata: TableMetadata, wanted: str | None) -> list[dict[str, Any]]:

@@ -9,14 +9,13 @@ Source: Iceberg spec, Schema Evolution and Default Values.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from catalog import datatypes
 from catalog.metadata import model, specs
-from sql import column_defaults, errors, intervals, keys, tabletypes
+from sql import column_defaults, errors, intervals, keys, offsets, tabletypes
 from sql.dialect import names, operations, sqltypes
 
 Json: TypeAlias = dict[str, Any]
@@ -75,15 +74,30 @@ class _Draft:
         self.checks_nulls: list[str] = []
         self.filled: list[int] = []
 
+    @property
+    def companions(self) -> dict[int, Json]:
+        """The columns of offsets, by the ids of their columns."""
+        of_table = offsets.companions(self.fields, self.metadata.properties)
+        by_id = {field["id"]: field for field in self.fields} if of_table else {}
+        return {column: by_id[companion["id"]] for column, companion in of_table.items()}
+
+    @property
+    def columns(self) -> list[Json]:
+        """The columns in SQL."""
+        hidden = {field["id"] for field in self.companions.values()}
+        return [field for field in self.fields if field["id"] not in hidden]
+
     def namesake(self, ident: names.Ident) -> Json | None:
         """Return the column that a new name would collide with, for readers that ignore case."""
-        positions = names.find(ident, [field["name"] for field in self.fields])
-        return self.fields[positions[0]] if positions else None
+        columns = self.columns
+        positions = names.find(ident, [field["name"] for field in columns])
+        return columns[positions[0]] if positions else None
 
     def find(self, ident: names.Ident) -> Json | None:
-        stored = [field["name"] for field in self.fields]
+        columns = self.columns
+        stored = [field["name"] for field in columns]
         name = names.find_exactly(ident, stored)
-        return None if name is None else self.fields[stored.index(name)]
+        return None if name is None else columns[stored.index(name)]
 
     def get(self, ident: names.Ident) -> Json:
         field = self.find(ident)
@@ -97,6 +111,19 @@ class _Draft:
         self.quoted.discard(field["id"])
         if ident.quoted and names.PLAIN.fullmatch(ident.stored):
             self.quoted.add(field["id"])
+        companions = self.companions
+        for column, companion in companions.items():
+            if column == field["id"] or companion["name"].upper() == field["name"].upper():
+                self._name_companion(column, companion, field)
+
+    def _name_companion(self, column: int, companion: Json, field: Json) -> None:
+        """Give a column of offsets the name that follows its column's, or the next free one."""
+        names_by_id = {each["id"]: each["name"] for each in [*self.fields, field]}
+        del names_by_id[companion["id"]]
+        name = names_by_id[column]
+        taken = offsets.folded(names_by_id.values())
+        companion["name"] = offsets.companion_name(name, taken)
+        companion["doc"] = offsets.doc(name)
 
     def finished(self) -> SchemaPlan:
         metadata, schema = self.metadata, self.metadata.current_schema()
@@ -111,7 +138,7 @@ class _Draft:
             updates.append({"action": "add-schema", "schema": changed})
             updates.append({"action": "set-current-schema", "schema-id": LAST_ADDED})
         properties = {
-            tabletypes.DECLARED: _encoded(self.declared),
+            tabletypes.DECLARED: tabletypes.encoded_types(self.declared),
             column_defaults.PROPERTY: column_defaults.encode(self.defaults),
             keys.PROPERTY: keys.encode(self.keys),
             tabletypes.QUOTED: tabletypes.quoted_text(self.quoted),
@@ -260,11 +287,15 @@ def _drop_columns(draft: _Draft, change: operations.DropColumns) -> None:
             raise _cannot_drop(ident, "it is part of the clustering key: DROP CLUSTERING KEY first")
         if any(field["id"] in key.columns for key in draft.keys):
             raise _cannot_drop(ident, "it is part of a key: drop the key first")
+        companion = draft.companions.get(field["id"])
         draft.fields.remove(field)
-        draft.declared.pop(field["id"], None)
+        if companion is None:
+            draft.declared.pop(field["id"], None)
+        else:  # time travel still reads both columns, which need their properties
+            draft.fields.remove(companion)
         draft.defaults.pop(field["id"], None)
         draft.quoted.discard(field["id"])
-    if not draft.fields:
+    if not draft.columns:
         raise _cannot_drop(change.columns[-1], "it is the table's only column")
 
 
@@ -416,12 +447,6 @@ def _property_updates(changes: Mapping[str, str | None], before: Mapping[str, st
     if removed:
         updates.append({"action": "remove-properties", "removals": removed})
     return updates
-
-
-def _encoded(declared: Mapping[int, str]) -> str | None:
-    if not declared:
-        return None
-    return json.dumps({str(key): text for key, text in declared.items()}, separators=(",", ":"))
 
 
 def _already_exists(ident: names.Ident) -> errors.SqlError:

@@ -95,7 +95,7 @@ def _view(loaded: views.LoadedView, other_names: frozenset[str] | None) -> View:
         dialect=representation.get("dialect", "").lower(),
         database=_database_of(loaded, version, other_names),
         schema=default or None,
-        columns=tabletypes.shape_columns(schema, version["summary"]),
+        columns=tabletypes.shape_columns(schema["fields"], version["summary"]),
         comments=tuple(str(field.get("doc", "")) for field in schema["fields"]),
         comment=metadata.properties.get(COMMENT, ""),
         is_secure=metadata.properties.get(SECURE) == "true",

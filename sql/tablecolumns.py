@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from sql import filecolumns, limits, pinned, tabletypes
+from sql import filecolumns, limits, offsets, pinned, tabletypes
 from sql.dialect import shapes, sqltypes
 
 _Kept = TypeVar("_Kept")
@@ -42,7 +42,7 @@ class TableColumns:
             _bounded(column, bounds.get(field["id"]))
             for field, column in zip(
                 table.fields,
-                tabletypes.shape_columns(table.schema, table.loaded.metadata.properties),
+                tabletypes.shape_columns(table.fields, table.loaded.metadata.properties),
                 strict=True,
             )
         )
@@ -63,7 +63,8 @@ class TableColumns:
 
 def _facts(table: pinned.PinnedTable) -> tuple[Any, ...]:
     properties = table.loaded.metadata.properties
-    return table.schema, properties.get(tabletypes.DECLARED), properties.get(tabletypes.QUOTED)
+    listed = (tabletypes.DECLARED, tabletypes.QUOTED, offsets.PROPERTY)
+    return table.schema, *map(properties.get, listed)
 
 
 def _bounded(column: shapes.ShapeColumn, ends: tuple[int, int] | None) -> shapes.ShapeColumn:

@@ -42,8 +42,9 @@ SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
 """Declared types whose values are stored as JSON text."""
 
 ZONED = "TIMESTAMP_TZ(6)"
-"""Declared type whose values are stored as instants in UTC: another offset is refused. Its
-declaration names no digits of a second, so that a write refuses digits below a microsecond."""
+"""Declared type whose values are stored as instants in UTC, their offsets in another column
+(`sql.offsets`). Its declaration names no digits of a second, so that a write refuses digits below a
+microsecond."""
 
 ZONED_CUT = "TIMESTAMP_TZ(6) CUT"
 """The same, of a column whose declaration names six digits: a write cuts those below."""
@@ -167,6 +168,13 @@ def declared_types(properties: Mapping[str, str]) -> dict[int, str]:
         return {}
 
 
+def encoded_types(declared: Mapping[int, str]) -> str | None:
+    """Return the property of these declared types; None without any."""
+    if not declared:
+        return None
+    return json.dumps({str(key): text for key, text in declared.items()}, separators=(",", ":"))
+
+
 def quoted_ids(properties: Mapping[str, str]) -> frozenset[int]:
     """Return the ids of the columns with lower-case names in quotes; none if damaged."""
     try:
@@ -194,20 +202,25 @@ def zoned_ids(fields: Iterable[Mapping[str, Any]], properties: Mapping[str, str]
     )
 
 
-def zoned_text(expression: str) -> str:
-    """Return the engine's text of an instant as a value of TIMESTAMP_TZ at offset 0.
+def zoned_text(expression: str, minutes: str = "") -> str:
+    """Return the engine's text of an instant as a value of TIMESTAMP_TZ.
 
-    See `sql.zoned_kernels` for the form.
+    minutes: the text of its offset; "" for 0. One that is NULL, or of a day or more, is 0. See
+    `sql.zoned_kernels` for the form.
     """
     micros = f"arrow_cast(arrow_cast({expression}, 'Int64'), 'Decimal128(38, 0)')"
     scaled = f"{micros} * {zoned_kernels.FACTOR} + {zoned_kernels.MINUTES_OF_DAY}"
+    if minutes:
+        within = f"{minutes} BETWEEN {1 - zoned_kernels.MINUTES_OF_DAY}"
+        within += f" AND {zoned_kernels.MINUTES_OF_DAY - 1}"
+        scaled += f" + CASE WHEN {within} THEN {minutes} ELSE 0 END"
     return f"arrow_cast({scaled}, 'Decimal128(38, 0)')"
 
 
 def shape_columns(
-    schema: Mapping[str, Any], properties: Mapping[str, str]
+    fields: Iterable[Mapping[str, Any]], properties: Mapping[str, str]
 ) -> tuple[shapes.ShapeColumn, ...]:
-    """Return a table's columns as the binder sees them."""
+    """Return a table's columns as the binder sees them. fields: those that SQL shows."""
     declared, quoted = declared_types(properties), quoted_ids(properties)
     return tuple(
         shapes.ShapeColumn(
@@ -217,7 +230,7 @@ def shape_columns(
             nullable=not field["required"],
             unread=unread(field["type"]),
         )
-        for field in schema["fields"]
+        for field in fields
     )
 
 

@@ -462,6 +462,15 @@ async def replaced(run: Callable[[], Awaitable[outcomes.Outcome]]) -> outcomes.O
     return await run()
 
 
+async def added(run: Callable[[], Awaitable[outcomes.Outcome]]) -> outcomes.Outcome:
+    """Run a statement that adds rows; run it again where others have changed columns meanwhile, so
+    that the columns which its rows need could not be added."""
+    for _ in range(1, limits.REPLACE_ATTEMPTS_MAX):
+        with contextlib.suppress(metadata_errors.ColumnsDiffer):
+            return await run()
+    return await run()
+
+
 def _check_room(
     transaction: Transaction | None,
     idents: Sequence[idents.TableIdent],

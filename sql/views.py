@@ -523,7 +523,7 @@ def _temporary(
         dialect=stored_views.DIALECT,
         database=session.database or ident.table_bucket,
         schema=session.schema,
-        columns=tabletypes.shape_columns(content.schema, content.version["summary"]),
+        columns=tabletypes.shape_columns(fields, content.version["summary"]),
         comments=tuple(str(field.get("doc", "")) for field in fields),
         comment=statement.comment or "",
         is_secure=statement.is_secure,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 
 from catalog import (
@@ -27,6 +28,7 @@ from catalog import (
     layout,
     locations,
     manifests,
+    new_columns,
     owners,
     parquet_stats,
     readers,
@@ -38,6 +40,7 @@ from catalog import (
     values,
 )
 from catalog import errors as catalog_errors
+from catalog.metadata import schemas
 from server.access import model as access_model
 from sql import (
     column_defaults,
@@ -47,6 +50,7 @@ from sql import (
     keys,
     limits,
     marks,
+    offsets,
     pinned,
     tabletypes,
     threads,
@@ -67,11 +71,12 @@ CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "br
 class WriteTarget:
     """The table of a write, staged or not, and the fields that the rows have, in order.
 
-    judge: checks the principal's rights again inside the commit's transaction. checks_lengths: the
-    rows are new; rows that a change leaves as they are may hold texts longer than declared.
-    earlier_schemas: a staged table gets them too, so that the ids of their columns are taken.
-    is_adopted: the staged table was created without metadata, so its location is not this write's
-    alone.
+    Columns of offsets are not among them: the files have those that the table has. columns: further
+    ones that the table gets with the files. judge: checks the principal's rights again inside the
+    commit's transaction. checks_lengths: the rows are new; rows that a change leaves as they are
+    may hold texts longer than declared. earlier_schemas: a staged table gets them too, so that the
+    ids of their columns are taken. is_adopted: the staged table was created without metadata, so
+    its location is not this write's alone.
     """
 
     loaded: tables.LoadedTable
@@ -81,6 +86,34 @@ class WriteTarget:
     checks_lengths: bool = True
     earlier_schemas: tuple[Mapping[str, Any], ...] = ()
     is_adopted: bool = False
+    columns: new_columns.NewColumns | None = None
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema for which the files are written."""
+        return self._widened[0]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of the table with the files."""
+        return self._widened[1]
+
+    @property
+    def _widened(self) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        metadata = self.loaded.metadata
+        if self.columns is None:
+            return metadata.current_schema(), metadata.properties
+        return offsets.widened(metadata, self.columns)
+
+    @property
+    def companions(self) -> dict[int, Mapping[str, Any]]:
+        """The columns of offsets that the files have, by the indices of their columns."""
+        of_table = offsets.companions(self.schema["fields"], self.properties)
+        return {
+            index: of_table[field["id"]]
+            for index, field in enumerate(self.fields)
+            if field["id"] in of_table
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,6 +148,7 @@ class Staged:
             summary={**self.summary, **named},
             needs_head=self.needs_head,
             schema_id=self.target.loaded.metadata.current_schema_id,
+            columns=self.target.columns,
         )
 
     @property
@@ -165,8 +199,25 @@ class Writes:
         """Run query and store its rows as uncommitted files of target. by: ARN of the principal.
 
         The query's columns are target's fields, in order. names_at_commit: a few small files wait
-        in memory; `Transactions` has them named. Raises EngineFault, DiskFull.
+        in memory; `Transactions` has them named. A query that returns the table's first offset runs
+        again, with the columns for it. Raises EngineFault, DiskFull.
         """
+        try:
+            return await self._stage(query, target, by=by, names_at_commit=names_at_commit)
+        except engine.EngineFault as fault:
+            if fault.code != engine.OFFSET:
+                raise
+        widened = await threads.for_columns(len(target.fields), _widened, target)
+        return await self._stage(query, widened, by=by, names_at_commit=names_at_commit)
+
+    async def _stage(
+        self,
+        query: engine.EngineQuery,
+        target: WriteTarget,
+        *,
+        by: str,
+        names_at_commit: bool,
+    ) -> Staged:
         folder = self._scratch / self._new_id()
         await asyncio.to_thread(self._disk.make_folder, folder)
         named: list[str] = []
@@ -295,6 +346,7 @@ class Writes:
                 ],
                 summary=change.summary,
                 schema_id=change.schema_id,
+                columns=change.columns,
                 unnamed=staged.unnamed,
                 principal=principal,
                 via="sql",
@@ -344,7 +396,7 @@ class Writes:
                 pq.read_metadata(path),
                 path=uri,
                 size_bytes=written.size_bytes,
-                schema=metadata.current_schema(),
+                schema=target.schema,
                 spec_id=metadata.default_spec_id,
                 partition=partition,
                 sort_order_id=metadata.default_sort_order_id if sort_keys(target) else None,
@@ -364,6 +416,35 @@ class Writes:
     async def _forget(self, ident: idents.TableIdent, uris: Sequence[str]) -> None:
         for uri in uris:
             await self._files.remove(uri, table_bucket=ident.table_bucket)
+
+
+def _widened(target: WriteTarget) -> WriteTarget:
+    """Return a target whose table has columns for offsets: at the commit, or if it is staged now.
+
+    The target lacks one.
+    """
+    metadata = target.loaded.metadata
+    columns = offsets.missing(
+        metadata.current_schema()["fields"],
+        metadata.properties,
+        last_id=metadata.last_column_id,
+    )
+    assert columns is not None
+    if not target.is_staged:
+        return dataclasses.replace(target, columns=columns)
+    schema, properties = offsets.widened(metadata, columns)
+    wider = msgspec.structs.replace(
+        metadata,
+        schemas=tuple(
+            schema if each["schema-id"] == schema["schema-id"] else each
+            for each in metadata.schemas
+        ),
+        last_column_id=columns.fields[-1]["id"],
+        properties=properties,
+    )
+    return dataclasses.replace(
+        target, loaded=msgspec.structs.replace(target.loaded, metadata=wider)
+    )
 
 
 def _same_table(target: WriteTarget) -> owners.Judge:
@@ -441,9 +522,12 @@ def _order(target: WriteTarget, folder: Path) -> engine.Write:
         )
     codec = metadata.properties.get(CODEC, "zstd").lower()
     size = metadata.properties.get(FILE_SIZE, "")
+    companions = target.companions
+    stored = [*target.fields, *companions.values()]
     return engine.Write(
         directory=str(folder),
-        schema=ipc.encode_schema(tabletypes.write_schema(list(target.fields))),
+        schema=ipc.encode_schema(tabletypes.write_schema(stored)),
+        offsets=tuple(companions),
         checks=tuple(
             _check(field, declared.get(field["id"]), has_length=target.checks_lengths)
             for field in target.fields
@@ -584,7 +668,7 @@ def fields_for(
     An empty list means all columns. Nested columns outside the list are left out of the files.
     Raises SqlError for unknown or repeated columns, and for nested columns in the list.
     """
-    fields: list[Mapping[str, Any]] = list(loaded.metadata.current_schema()["fields"])
+    fields = offsets.columns(loaded.metadata)
     chosen_fields = assigned_fields(fields, listed, statement="INSERT into") if listed else fields
     if not listed:
         _check_assignable(fields, "INSERT into")
@@ -652,6 +736,20 @@ class NewTable:
     properties: Mapping[str, str]
     unset: tuple[str, ...] = ()
     """Properties that a table which it replaces loses."""
+
+
+def with_offsets(table: NewTable) -> NewTable:
+    """Return the request for a table that has columns for the offsets of all its TIMESTAMP_TZ."""
+    fields = table.schema["fields"]
+    last_id = schemas.highest_field_id(dict(table.schema))
+    columns = offsets.missing(fields, table.properties, last_id=last_id)
+    if columns is None:
+        return table
+    return dataclasses.replace(
+        table,
+        schema={**table.schema, "fields": [*fields, *columns.fields]},
+        properties={**table.properties, **columns.properties},
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,6 +31,13 @@ class RequirementFailed(MetadataError):
     """The table or view is no longer in the state that the writer read."""
 
 
+class ColumnsDiffer(RequirementFailed):
+    """Columns that files bring along do not fit the table's columns of now.
+
+    The same rows, written again for the current columns, may fit.
+    """
+
+
 class StaleSequenceNumber(MetadataError):
     """Another snapshot came first: the sequence number or first row id is behind the table's.
 

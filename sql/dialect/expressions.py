@@ -939,6 +939,12 @@ def _instant_literal(logical: str, value: Any) -> Expr:
         raise errors.bad_binding("value", "is outside the years 1 to 9999") from None
     if logical == "timestamp_ntz":
         return exprs.timestamp(naive)
+    if logical == "timestamp_tz":
+        try:
+            local = naive + datetime.timedelta(minutes=value.offset_minutes)
+        except OverflowError:
+            raise errors.bad_binding("value", "is outside the years 1 to 9999") from None
+        return rewrites.zoned_constant(local, value.offset_minutes, is_bind=True)
     return exprs.timestamp(naive.replace(tzinfo=datetime.UTC))
 
 
@@ -951,7 +957,7 @@ BIND_TYPES: Mapping[str, sqltypes.SqlType] = {
     "binary": sqltypes.BINARY,
     "timestamp_ntz": sqltypes.TIMESTAMP_NTZ,
     "timestamp_ltz": sqltypes.TIMESTAMP_LTZ,
-    "timestamp_tz": sqltypes.TIMESTAMP_LTZ,
+    "timestamp_tz": sqltypes.TIMESTAMP_TZ,
     "variant": sqltypes.TEXT,
     "object": sqltypes.TEXT,
     "array": sqltypes.TEXT,

@@ -54,6 +54,9 @@ def cast(
         return exprs.null(target)
     if target.name == "fixed" and target.is_integer and not source.is_integer:
         target = sqltypes.number(target.precision)
+    instant = _instant_of_constant(operand, ZONED_BIND) if target.is_variant else None
+    if instant is not None:
+        operand, source = instant, instant.type  # VARIANTs have no offsets
     if is_of_nanoseconds(operand):
         if target.name in ("time", "timestamp_ltz", "timestamp_tz", "variant"):
             operand = whole_microseconds(operand)
@@ -287,6 +290,8 @@ def _cast_literal(operand: Expr, target: sqltypes.SqlType, *, lenient: bool) -> 
                 return exprs.timestamp(moment_kernels.parse_timestamp(text))
             case "timestamp_ltz":
                 return _instant_literal(moment_kernels.parse_moment(text), target)
+            case "timestamp_tz":
+                return _zoned_literal(text)
             case "time":
                 return exprs.time(moment_kernels.parse_time(text))
             case "boolean" if text.strip().lower() in kernels.TRUE_WORDS:
@@ -595,6 +600,11 @@ def check_whole_epoch(operand: Expr) -> None:
 
 # TIMESTAMP_TZ
 
+ZONED = "_zoned_at_offset"
+ZONED_BIND = "_zoned_of_bind"
+"""Kernels that do the same. A VARIANT of a bind is one of its instant: drivers bind every moment
+that has a zone so. Of other values it would lose the offset that its author wrote."""
+
 
 def _cast_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     source = operand.type.name
@@ -611,13 +621,54 @@ def _cast_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
         local = cast(instant, sqltypes.TIMESTAMP_NTZ)
         shown, micros = code.arrow(local, "Int64"), code.arrow(instant, "Int64")
         minutes = code.infix(code.infix(shown, "-", micros), "/", MICROSECONDS["minute"])
-        packed = code.kernel("_zoned_at_offset", as_arrow(local, local.type), minutes)
+        packed = code.kernel(ZONED, as_arrow(local, local.type), minutes)
     return exprs.derived(packed, target, [operand], nullable=lenient or None)
+
+
+def _zoned_literal(text: str) -> Expr | None:
+    """Return a text with an offset as a TIMESTAMP_TZ; None leaves others to run time."""
+    try:
+        moment = moment_kernels.parse_moment(text)
+    except (ValueError, OverflowError, NotImplementedError):
+        return None
+    shift = moment.utcoffset()
+    if shift is None:
+        return None
+    return zoned_constant(moment.replace(tzinfo=None), shift // datetime.timedelta(minutes=1))
+
+
+def _cast_variant_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
+    """Return a VARIANT as the TIMESTAMP_TZ that its text says, with the text's offset."""
+    return _cast_to_zoned(cast(operand, sqltypes.TEXT), target, lenient)
+
+
+def zoned_constant(local: datetime.datetime, minutes: int, *, is_bind: bool = False) -> Expr:
+    """Return the TIMESTAMP_TZ of a local time, naive, and its offset in minutes."""
+    shown = as_arrow(exprs.timestamp(local), sqltypes.TIMESTAMP_NTZ)
+    packed = code.kernel(ZONED_BIND if is_bind else ZONED, shown, minutes)
+    return exprs.derived(packed, sqltypes.TIMESTAMP_TZ, [], nullable=False)
+
+
+def _instant_of_constant(value: Expr, *kernel_names: str) -> Expr | None:
+    """Return the instant of what `zoned_constant` returns, as a literal; None for others."""
+    if not isinstance(value.code, code.FunctionUse) or value.code.name not in kernel_names:
+        return None
+    local, minutes = map(evaluation.value_of, value.code.arguments)
+    if not isinstance(local, datetime.datetime) or not isinstance(minutes, int):
+        return None
+    try:
+        instant = local - datetime.timedelta(minutes=minutes)
+    except OverflowError:
+        return None
+    return exprs.timestamp(instant.replace(tzinfo=datetime.UTC))
 
 
 def _cast_from_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     exact = as_arrow(operand, operand.type)
     if target.name == "timestamp_ltz":
+        constant = _instant_of_constant(operand, ZONED, ZONED_BIND)
+        if constant is not None:
+            return constant
         return at_instant(code.kernel("_zoned_instant", exact), [operand])
     shown = code.kernel("_zoned_local", exact)
     local = exprs.derived(shown, sqltypes.TIMESTAMP_NTZ, [operand])
@@ -627,7 +678,7 @@ def _cast_from_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> 
 def at_offset_of(moment: Expr, local: Expr) -> Expr:
     """Return a TIMESTAMP_NTZ as the TIMESTAMP_TZ with the offset of another one, moment."""
     minutes = code.kernel("_zoned_offset", as_arrow(moment, moment.type))
-    packed = code.kernel("_zoned_at_offset", as_arrow(local, sqltypes.TIMESTAMP_NTZ), minutes)
+    packed = code.kernel(ZONED, as_arrow(local, sqltypes.TIMESTAMP_NTZ), minutes)
     return exprs.derived(packed, moment.type, [moment, local])
 
 
@@ -671,6 +722,7 @@ def _cast_from_hex(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
 
 def to_variant(operand: Expr) -> Expr:
     """Return a value of any type as a VARIANT: its canonical text (`sql.variants`)."""
+    operand = _instant_of_constant(operand, ZONED_BIND) or operand
     source = operand.type
     if source.is_variant:
         return exprs.retyped(operand, sqltypes.VARIANT)
@@ -797,6 +849,7 @@ CASTS = {
     },
     ("variant", "timestamp_ntz"): _cast_from_variant,
     ("variant", "timestamp_ltz"): _cast_from_variant,
+    ("variant", "timestamp_tz"): _cast_variant_to_zoned,
     ("array", "text"): _cast_from_variant,
     ("object", "text"): _cast_from_variant,
     ("array", "array"): _cast_same,

@@ -335,6 +335,19 @@ def _column(part: code.Part) -> Expr | None:
     # A NUMBER beside one with which it has more than 38 digits.
     if isinstance(part.code, code.Cast) and part.code.target.startswith("Decimal256"):
         return _column(part.code.operand)
+    return _zoned_column(part) if part.type.name == "timestamp_ltz" else None
+
+
+def _zoned_column(part: Expr) -> Expr | None:
+    """Return the column of TIMESTAMP_TZ whose instant an operand is: a table stores instants."""
+    node = _uncast(part)
+    if not isinstance(node, code.FunctionUse) or node.name != "_zoned_instant":
+        return None
+    inner: code.Part | None = node.arguments[0]
+    while isinstance(inner, Expr | code.Cast):
+        if isinstance(inner, Expr) and inner.origin is not None:
+            return inner if inner.type.name == "timestamp_tz" else None
+        inner = inner.code if isinstance(inner, Expr) else inner.operand
     return None
 
 
@@ -396,7 +409,7 @@ def _constant(column: Expr, part: code.Part) -> Any:
             return literal
         case "timestamp_ntz" if isinstance(literal, datetime.datetime) and literal.tzinfo is None:
             return literal
-        case "timestamp_ltz" if (
+        case "timestamp_ltz" | "timestamp_tz" if (
             isinstance(literal, datetime.datetime) and literal.tzinfo is not None
         ):
             return literal

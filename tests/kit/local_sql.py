@@ -60,6 +60,7 @@ from sql import (
     loading,
     multi_inserts,
     numbering,
+    offsets,
     outcomes,
     places,
     planning,
@@ -357,6 +358,7 @@ def build(lake: lakes.Lake, the_engine: engine.Engine) -> LocalSql:
         appends=committed,
         files=file_store,
         holds=lake.store.holds,
+        fits=offsets.are_the_same,
         now_ms=lake.clock,
     )
     open_transactions = transactions.Transactions(

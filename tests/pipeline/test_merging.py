@@ -539,3 +539,30 @@ def test_rows_keep_their_ids_in_a_table_of_format_version_3(
     assert {number: row_id for number, (row_id, _) in row_ids(lake, name).items()} == {
         number: row_id for number, (row_id, _) in after.items()
     }
+
+
+@spark_in_test_long
+def test_loads_leave_the_offsets_that_sql_has_beside_instants(
+    server: server_kit.Running, either: Lake | Small, raw: Raw
+) -> None:
+    table = table_name(either, "zoned")
+    schema, name = table.split(".")
+    shown = f"select id, to_char(z, 'YYYY-MM-DD HH24:MI TZH:TZM'), note from {name} order by id"
+    with lake_client.session(server) as session:
+        session.rows(f"create schema if not exists {schema}")
+    with lake_client.session(server, schema) as session:
+        session.rows(f"create table {name} (id int, z timestamp_tz, note varchar)")
+        session.rows(
+            f"insert into {name} values (1, '2024-01-01 00:00 -08:00', 'a'),"
+            " (2, '2024-01-01 00:00 +05:30', 'b')"
+        )
+        raw.put("in/1.csv", "id,z,note\n3,2024-01-01T00:00:00Z,c\n")
+        either.ingest(raw, table)
+        raw.put("in/2.csv", "id,note\n2,B\n4,d\n")
+        merged(either, raw, table, BY_ID)
+        assert session.rows(shown) == [
+            (1, "2024-01-01 00:00 -08:00", "a"),
+            (2, "2024-01-01 00:00 +05:30", "B"),
+            (3, "2024-01-01 00:00 +00:00", "c"),
+            (4, None, "d"),
+        ]
