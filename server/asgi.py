@@ -77,7 +77,7 @@ class Writer(Protocol):
     @property
     def is_ready(self) -> bool: ...
 
-    def send_now(self, status: int, lines: bytes, body: WholeBody) -> None: ...
+    def send_now(self, status: int, lines: bytes, body: WholeBody) -> int: ...
 
     async def send_whole(self, status: int, lines: bytes, body: WholeBody) -> None: ...
 
@@ -441,7 +441,9 @@ class Response(msgspec.Struct, frozen=True):
                 return lines
         if self.status in BODILESS:
             return lines
-        return b"%bcontent-length: %d\r\n" % (lines, size_of(self.body))
+        body = self.body
+        size_bytes = len(body) if isinstance(body, bytes) else size_of(body)
+        return b"%bcontent-length: %d\r\n" % (lines, size_bytes)
 
     def whole_body(self, method: str) -> WholeBody | None:
         """Return what follows the head of an answer to method, if it is in memory and, in pieces,

@@ -501,7 +501,7 @@ class Exchange:
             return
         try:
             for demand in operation.demands(face.services, call):
-                self._authoriser.check(call.principal, demand)
+                self._authoriser.check(call.caller.principal, demand)
         except access_errors.AccessDenied:
             if operation.on_denial is not None:
                 operation.on_denial(face.services, call)
@@ -519,8 +519,7 @@ class Exchange:
             lines = self._common_lines(visit) + response.lines()
         except errors.MalformedRequest:
             return None  # `_send` encodes the error
-        writer.send_now(response.status, lines, body)
-        return asgi.size_of(body)
+        return writer.send_now(response.status, lines, body)
 
     async def _send(
         self, visit: _Visit, response: asgi.Response, receive: asgi.Receive, send: asgi.Send

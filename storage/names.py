@@ -94,7 +94,8 @@ def check_key(key: str) -> bytes:
         ) from error
     if not encoded:
         raise errors.InvalidKey("the key is empty", reason="empty", length_bytes=0)
-    check_key_length(key)
+    if len(encoded) > KEY_BYTES_MAX:
+        check_key_length(key)
     return encoded
 
 

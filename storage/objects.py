@@ -214,9 +214,11 @@ class Objects:
     ) -> Callable[[puts.Equal | None], Decision[tuple[ObjectInfo, bool]]]:
         """Return what plans a put, given bodies that were compared: the object, and whether its
         body is used."""
-        name, encoded = lookups.name_of(bucket), names.check_key(key)
-        bucket_id = lookups.id_of(self._index, bucket)
-        judged = None if isinstance(bucket, str) else _bucket_record(expects)
+        encoded = names.check_key(key)
+        if isinstance(bucket, str):
+            name, bucket_id, judged = bucket, lookups.id_of(self._index, bucket), None
+        else:
+            name, bucket_id, judged = bucket.name, bucket.bucket_id, _bucket_record(expects)
         new = self._new_object(received, attributes)
 
         def decide(equal: puts.Equal | None) -> Decision[tuple[ObjectInfo, bool]]:

@@ -118,7 +118,7 @@ def concerns(call: calls.Call, held: guard.Ruling) -> bool:
     """Return whether the object that a call is about to make may get a list, or be refused one."""
     bucket = held.bucket
     return bucket is not None and (
-        call.value.written.acl is not None or call.principal.account_id != bucket.owner
+        call.value.written.acl is not None or call.caller.principal.account_id != bucket.owner
     )
 
 

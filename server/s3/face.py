@@ -108,7 +108,7 @@ class S3Face:
             host_bucket = dispatch.bucket_of_host(request.host, self._domain)
             self._host = (request.headers.joined.get(b"host"), host_bucket)
         headers = fields.select_headers(request.headers.raw)
-        if _is_remembered(request, headers):
+        if request.method in ("GET", "HEAD") and _is_remembered(request, headers):
             row, value, owners = _identify_read(
                 request.method, request.raw_path, host_bucket, request.query, *headers.items()
             )
@@ -214,8 +214,8 @@ def _refusal(error: Exception) -> calls.Operation:
 
 
 def _is_remembered(request: asgi.Request, headers: Mapping[str, str]) -> bool:
-    """Return whether the parsed form of a request is cached. A range is seldom read twice."""
-    if request.method not in ("GET", "HEAD") or "range" in headers:
+    """Return whether the parsed form of a GET or HEAD is cached. A range is seldom read twice."""
+    if "range" in headers:
         return False
     if len(request.query) > QUERY_BYTES_REMEMBERED_MAX:
         return False

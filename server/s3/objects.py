@@ -259,7 +259,7 @@ def _attributes_of(
         checksums=sent,
         tags=written.tags,
         storage_class=written.storage_class,
-        owner=call.principal.account_id,
+        owner=call.caller.principal.account_id,
         acl=acl,
     )
 

@@ -330,19 +330,21 @@ class Cycle:
         """Whether the client is connected, and the transport accepts a whole answer now."""
         return self._outlet.is_writable and not self.disconnected
 
-    def send_now(self, status: int, lines: bytes, body: asgi.WholeBody) -> None:
-        """Send a whole answer; only if it `is_ready`."""
+    def send_now(self, status: int, lines: bytes, body: asgi.WholeBody) -> int:
+        """Send a whole answer, only if it `is_ready`; return how many bytes its body has."""
         head = self._head(status, lines)
         if isinstance(body, tuple):
-            self.sent_bytes = sum(map(len, body))
+            size_bytes = sum(map(len, body))
             self._outlet.transport.writelines((head, *body))
-        elif len(body) <= limits.JOINED_BODY_BYTES_MAX:
-            self.sent_bytes = len(body)
-            self._outlet.transport.write(head + body)
         else:
-            self.sent_bytes = len(body)
-            self._outlet.transport.writelines((head, body))
+            size_bytes = len(body)
+            if size_bytes <= limits.JOINED_BODY_BYTES_MAX:
+                self._outlet.transport.write(head + body)
+            else:
+                self._outlet.transport.writelines((head, body))
+        self.sent_bytes = size_bytes
         self.end()
+        return size_bytes
 
     async def send_whole(self, status: int, lines: bytes, body: asgi.WholeBody) -> None:
         """Send a whole answer; if the client has disconnected, drop it."""
