@@ -326,8 +326,8 @@ class EngineQuery:
     without text, read the footers of the Parquet files at paths (columns `path` and `schema`, an
     Arrow schema as IPC); or decode the files of staged (one row `report`). owner: the name of the
     principal whose share of the children it uses.
-    is_aggregate: the rows of its result are groups of rows, so that it reads many. warehouse: of
-    the session.
+    is_aggregate: the rows of its result, or most rows that it reads, are grouped, so that it reads
+    many. warehouse: of the session.
     variants: indexes of result columns that hold VARIANTs as the engine has them (`sql.variants`);
     the child shows them as clients get them, with json_indent blanks before each element.
     keeps_nested: nested values of the result stay so, for

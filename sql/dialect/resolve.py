@@ -55,9 +55,10 @@ class BoundQuery:
     unnamed: columns that are called by their expression's text alone. constants: the values of the
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
     column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
-    longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: its rows are groups
-    of rows. generated_rows: of its GENERATORs. spark: where it is wanted, the text in Spark's
-    language. spark_refusal: the parts of the error that names what Spark cannot express instead.
+    longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: most rows that it
+    reads are grouped (`relations.groups_most`). generated_rows: of its GENERATORs. spark: where it
+    is wanted, the text in Spark's language. spark_refusal: the parts of the error that names what
+    Spark cannot express instead.
     """
 
     sql: str
@@ -336,7 +337,9 @@ class Binder:
             unnamed=tuple(output.name for output in query.outputs if not output.is_named),
             wait_seconds=self.wait_seconds,
             generated_rows=self.generated_rows,
-            is_aggregate=relations.is_aggregate(query.rel),
+            is_aggregate=relations.groups_most(
+                query.rel, {table.relation: table.rows for table in self.environment.tables}
+            ),
             spark=spark,
             spark_refusal=spark_refusal,
         )

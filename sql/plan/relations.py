@@ -9,7 +9,7 @@ Relations have no text: only the emitters write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -288,3 +288,48 @@ def is_aggregate(rel: Rel) -> bool:
             case _:
                 step = None
     return False
+
+
+def groups_most(rel: Rel, rows: Mapping[str, int | None]) -> bool:
+    """Return whether a query reads most of its rows to group them.
+
+    These are all rows where the rows of its result are groups; else it joins groups with rows of
+    other tables. rows: of each table, by relation, as far as they are known; where one is not, the
+    answer is that of the result alone. Subqueries in expressions do not count.
+    """
+    if is_aggregate(rel):
+        return True
+    totals = {True: 0, False: 0}
+    common: dict[str, Rel] = {}
+    seen: set[tuple[str, bool]] = set()
+    waiting: list[tuple[Rel, bool]] = [(rel, False)]
+    while waiting:
+        step, is_grouped = waiting.pop()
+        match step:
+            case TableScan(relation=relation) if relation in common:
+                if (relation, is_grouped) not in seen:
+                    seen.add((relation, is_grouped))
+                    waiting.append((common[relation], is_grouped))
+            case TableScan(relation=relation):
+                count = rows.get(relation)
+                if count is None:
+                    return False
+                totals[is_grouped] += count
+            case Aggregate():
+                waiting.append((step.source, True))
+            case Join():
+                waiting += [(step.left, is_grouped), (step.right, is_grouped)]
+            case SetOp():
+                waiting += [(branch, is_grouped) for branch in step.branches]
+            case Recursive():
+                waiting += [(step.anchor, is_grouped), (step.step, is_grouped)]
+            case With():
+                common |= {each.name: each.query for each in step.common}
+                waiting.append((step.query, is_grouped))
+            case Named():
+                waiting.append((step.query, is_grouped))
+            case OneRow() | Series() | Values():
+                pass
+            case _:
+                waiting.append((step.source, is_grouped))
+    return totals[True] > totals[False]

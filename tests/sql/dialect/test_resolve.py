@@ -598,3 +598,19 @@ def test_a_union_of_many_branches_has_one_type_for_each_column() -> None:
     assert sql_text.answer(mixed).rows == [(1,), (1,)]
     mixed = "select 1 union all select 1 union select 1"
     assert sql_text.answer(mixed).rows == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select grp, count(*) from t group by grp", True),
+        ("select * from t where v > 1", False),
+        ("with g as (select grp, max(id) as id from t group by grp) "
+         "select name from u join g on g.id = u.id", True),
+        ("with g as (select max(id) as id from u) select grp from t join g on g.id = t.id", False),
+        ("select name from u where id > (select min(id) from t)", False),
+    ],
+)  # fmt: skip
+def test_a_query_is_grouped_where_most_rows_that_it_reads_are(text: str, expected: bool) -> None:
+    bound, _ = sql_text.bind(text, TABLES)
+    assert bound.is_aggregate is expected

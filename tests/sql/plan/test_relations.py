@@ -190,3 +190,58 @@ def test_a_text_that_begins_with_a_parenthesis_is_known_by_its_plan() -> None:
     enclosed = relations.Limit(source=relations.Enclosed(source=ONE), count=1)
     for query in (ONE, enclosed, relations.set_operation("UNION", [ONE, ONE])):
         assert relations.starts_enclosed(query) == emit.text(query).startswith("(")
+
+
+GROUPED = relations.Project(source=relations.Aggregate(source=ROWS, keys=(A,)), items=(ITEM,))
+OTHER = relations.TableScan(relation="1:U", alias="u")
+
+
+def joined(left: relations.Rel, right: relations.Rel) -> relations.Rel:
+    source = relations.Join(left=left, right=right, side="CROSS")
+    return relations.Sort(source=selected(source), keys=())
+
+
+@pytest.mark.parametrize("is_common", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({"0:T": 6, "1:U": 5}, True),
+        ({"0:T": 5, "1:U": 5}, False),
+        ({"0:T": 5, "1:U": 6}, False),
+        ({"0:T": 6, "1:U": None}, False),
+        ({"0:T": None, "1:U": 1}, False),
+        ({"0:T": 6}, False),
+    ],
+)
+def test_a_join_with_groups_groups_most_where_they_are_of_more_rows(
+    rows: dict[str, int | None], expected: bool, is_common: bool
+) -> None:
+    named = relations.Named(query=GROUPED, alias="g")
+    query = joined(OTHER, named)
+    if is_common:
+        common = relations.Common(name="C", columns=("A",), query=GROUPED)
+        scan = relations.TableScan(relation="C", alias="c")
+        query = relations.With(common=(common,), query=joined(OTHER, scan))
+    assert relations.groups_most(query, rows) is expected
+
+
+def test_rows_of_groups_group_most_whatever_is_known() -> None:
+    assert relations.groups_most(GROUPED, {})
+    assert not relations.groups_most(selected(ROWS), {"0:T": 5})
+
+
+def test_a_branch_of_a_union_counts_as_what_it_reads() -> None:
+    union = relations.set_operation("UNION ALL", [GROUPED, selected(OTHER)])
+    assert relations.groups_most(union, {"0:T": 6, "1:U": 5})
+    assert not relations.groups_most(union, {"0:T": 5, "1:U": 6})
+
+
+def test_a_recursive_expression_is_counted_once() -> None:
+    step = selected(relations.TableScan(relation="R"))
+    common = relations.Common(
+        name="R", columns=("A",), query=relations.Recursive(anchor=GROUPED, step=step)
+    )
+    scan = relations.TableScan(relation="R")
+    query = relations.With(common=(common,), query=joined(scan, OTHER))
+    assert relations.groups_most(query, {"0:T": 6, "1:U": 5})
+    assert not relations.groups_most(query, {"0:T": 5, "1:U": 6})
