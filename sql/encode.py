@@ -41,6 +41,8 @@ EPOCH_DATE = datetime.date(1970, 1, 1)
 DIGITS_OF_ANY_NUMBER = Context(prec=100)
 MINUTES_PER_DAY = 1440
 """What is added to a zone offset, so that it is never negative on the wire."""
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+"""What ends a stream of Arrow IPC: a continuation, and a length of 0."""
 STEP_CELLS_MAX = 20_000
 STEP_BYTES_MAX = 1 << 20
 """What is encoded as JSON by one call."""
@@ -67,10 +69,9 @@ def arrow_stream(batches: Sequence[pa.RecordBatch], columns: Sequence[outcomes.C
             pa.field(column.name, array.type, True, metadata=rowtypes.field_metadata(column))
         )
     schema = pa.schema(fields)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return sink.getvalue().to_pybytes()
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    # What a stream's writer makes, but each part in memory of its own size: a writer's grows.
+    return b"".join((schema.serialize(), batch.serialize(), END_OF_STREAM))
 
 
 def wire_array(column: outcomes.Column, parts: Sequence[Arrow]) -> Arrow:

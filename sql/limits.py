@@ -292,7 +292,7 @@ WAREHOUSES_MAX: Final = 1_000
 CHUNK_BYTES_MAX: Final = 8 << 20
 CHUNK_ROWS_MAX: Final = 200_000
 CHUNK_URL_SECONDS: Final = 6 * 3600
-RESULTS_MEMORY_BYTES_MAX: Final = 64 << 20
+RESULTS_MEMORY_BYTES_MAX: Final = 256 << 20
 """Chunks in memory; further ones are in files."""
 RESULT_THREAD_BYTES_MIN: Final = 64 << 10
 """From this size on rows are encoded in a thread, so that the event loop is not blocked."""

@@ -127,6 +127,21 @@ def test_a_stream_is_one_batch_without_empty_ones_and_keeps_the_names() -> None:
     assert encode.arrow_stream([], [of]) == b""
 
 
+def test_a_stream_has_the_bytes_that_a_writer_of_streams_makes() -> None:
+    columns = [column("fixed", precision=9, scale=2), column("text"), column("real")]
+    batch = pa.record_batch(
+        [pa.array([3, None, 5]), pa.array(["a", None, "é" * 100]), pa.array([0.5, 1.5, None])],
+        names=["a", "b", "c"],
+    )
+    data = encode.arrow_stream([batch.slice(1), batch], columns)
+    read = pa.ipc.open_stream(data).read_all()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, read.schema) as writer:
+        writer.write_table(read)
+    assert data == sink.getvalue().to_pybytes()
+    assert read.num_rows == 5
+
+
 def test_duplicate_names_are_kept() -> None:
     of = column("fixed", precision=1, scale=0)
     batch = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "b"])
