@@ -273,7 +273,7 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
 
 
 def _column(column: descriptions.ColumnDescription) -> str:
-    parts = [_written(column.name), sqltypes.shown(column.type)]
+    parts = [_written(column.name), sqltypes.as_declared(column.type)]
     if not column.nullable:
         parts.append("NOT NULL")
     if column.identity is not None:

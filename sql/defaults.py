@@ -81,6 +81,8 @@ class Defaults:
         form = elements.read_default(text)
         if form.is_null:
             return column_defaults.Default()
+        if column_type.structure is not None:
+            raise errors.unsupported(f"DEFAULT of a column of {sqltypes.shown(column_type)}")
         if form.sequence:
             ident = self._planning.sequence(execution, form.sequence)
             path = (ident.table_bucket, idents.dotted(ident.namespace), ident.name)

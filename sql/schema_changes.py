@@ -125,6 +125,11 @@ class _Draft:
         companion["name"] = offsets.companion_name(name, taken)
         companion["doc"] = offsets.doc(name)
 
+    def new_id(self) -> int:
+        """Return an id that no field has had."""
+        self.last_id += 1
+        return self.last_id
+
     def finished(self) -> SchemaPlan:
         metadata, schema = self.metadata, self.metadata.current_schema()
         updates: list[Json] = []
@@ -214,12 +219,12 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
             raise _already_exists(column.name)
         assert column.type is not None, "the grammar requires a type"
         added.append(column.name)
-        draft.last_id += 1
+        field_id = draft.new_id()
         field: Json = {
-            "id": draft.last_id,
+            "id": field_id,
             "name": column.name.stored,
             "required": column.required,
-            "type": tabletypes.iceberg_type(column.type),
+            "type": tabletypes.stored_form(column.type, draft.new_id),
         }
         if column.comment:
             field["doc"] = column.comment
@@ -230,12 +235,12 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
             if draft.metadata.format_version >= DEFAULTS_FORMAT_VERSION:
                 field["initial-default"] = default.constant
             elif not resolved.is_empty and not default.is_null:
-                draft.filled.append(draft.last_id)
+                draft.filled.append(field_id)
         elif default is not None and not default.is_null:
-            draft.defaults[draft.last_id] = default
+            draft.defaults[field_id] = default
         declared = tabletypes.declared_text(column.type)
         if declared is not None:
-            draft.declared[draft.last_id] = declared
+            draft.declared[field_id] = declared
         draft.name(field, column.name)
         draft.fields.append(field)
     for key in change.keys:
@@ -346,6 +351,10 @@ def _change_type(draft: _Draft, field: Json, ident: names.Ident, wanted: sqltype
     # Digits that a declaration names cut a value of more; those of a bare type refuse it.
     if sqltypes.shown(own) == sqltypes.shown(wanted) and own.digits == wanted.digits:
         return
+    if own.structure is not None or wanted.structure is not None:
+        raise errors.unsupported(
+            f"ALTER COLUMN from {sqltypes.shown(own)} to {sqltypes.shown(wanted)}"
+        )
     new_type = tabletypes.iceberg_type(wanted)
     fits = own.name == wanted.name and (
         field["type"] == new_type or _is_wider(field["type"], new_type)

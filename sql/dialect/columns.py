@@ -6,11 +6,12 @@ ignored.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from sqlglot import exp
 
-from sql import errors
+from sql import errors, outcomes
 from sql.dialect import names, operations, sqltypes, table_options
 
 INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
@@ -116,6 +117,9 @@ def cast_type(node: Any, *, timestamp: str = "TIMESTAMP_NTZ") -> sqltypes.SqlTyp
         if of_part.structure is not None:
             return of_part
         cuts = of_part.name in sqltypes.CLOCKS and fraction_digits(part) not in (None, 6, 9)
+        longest = {"text": outcomes.TEXT_LENGTH_MAX, "binary": outcomes.BINARY_LENGTH_MAX}
+        if of_part.length == longest.get(of_part.name):
+            of_part = dataclasses.replace(of_part, length=None)
         if of_part.name not in PARTS_OF_STRUCTURES or of_part.length is not None or cuts:
             raise errors.unsupported(f"{_sql(part)} inside a structured type")
         return of_part
@@ -146,10 +150,13 @@ PARTS_OF_STRUCTURES = frozenset(
 
 
 def column_type(node: Any) -> sqltypes.SqlType:
-    """Return the type that a DataType means of a column, with the digits of a second it names."""
-    declared = data_type(node)
-    digits = fraction_digits(node)
-    if declared.name not in sqltypes.CLOCKS or digits is None:
+    """Return the type that a DataType means of a column, with the digits of a second it names.
+
+    It may be structured.
+    """
+    declared = cast_type(node)
+    digits = fraction_digits(node) if declared.name in sqltypes.CLOCKS else None
+    if digits is None:
         return declared
     return sqltypes.declared_digits(declared, digits)
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from sql import intervals, outcomes
-from sql.dialect import formats
+from sql.dialect import formats, names
 
 TypeName: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
 
@@ -247,6 +248,8 @@ def holds_floats(sql_type: SqlType) -> bool:
 
 def shown(sql_type: SqlType) -> str:
     """Return the type as in DESCRIBE and messages."""
+    if sql_type.structure is not None:
+        return _shown_structure(sql_type.structure, shown)
     match sql_type.name:
         case "fixed":
             return f"NUMBER({sql_type.precision},{sql_type.scale})"
@@ -261,6 +264,34 @@ def shown(sql_type: SqlType) -> str:
         case "interval_year_month" | "interval_day_time":
             return intervals.type_text(sql_type.name, sql_type.scale, sql_type.precision)
     return sql_type.name.upper()
+
+
+def as_declared(sql_type: SqlType) -> str:
+    """Return the type as CREATE TABLE makes it again.
+
+    It is the shown one, but for 64-bit integers in a structured type: these are INT, while
+    NUMBER(19,0) is a decimal there.
+    """
+
+    def part(of_member: SqlType) -> str:
+        return "INT" if of_member.is_integer else as_declared(of_member)
+
+    if sql_type.structure is None:
+        return shown(sql_type)
+    return _shown_structure(sql_type.structure, part)
+
+
+def _shown_structure(structure: Structure, part: Callable[[SqlType], str]) -> str:
+    parts = [part(of_member) for _, of_member in structure.members]
+    if structure.word == "struct":
+        keys = [each for each, _ in structure.members]
+        written = [each if PLAIN_KEY.fullmatch(each) else names.quoted(each) for each in keys]
+        parts = [f"{key} {text}" for key, text in zip(written, parts, strict=True)]
+    word = {"struct": "OBJECT", "list": "ARRAY", "map": "MAP"}[structure.word]
+    return f"{word}({', '.join(parts)})"
+
+
+PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def shown_with_storage(sql_type: SqlType) -> str:

@@ -1611,7 +1611,7 @@ def test_a_column_of_a_type_that_sql_does_not_read_is_refused_where_it_is_named(
         }
         assert {text: await answer(local, text) for text in expected} == expected
         types = [row[1] for row in await local.rows("describe table t")]
-        assert types[3:] == ["VARIANT", "ARRAY"]
+        assert types[3:] == ["VARIANT", "ARRAY(VARIANT)"]
 
     local_sql.run_local(tmp_path, work)
 
