@@ -266,6 +266,8 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
     comment = _comment(described.comment)
     if described.retention_days is not None:
         clause += f" data_retention_time_in_days={described.retention_days}"
+    if described.stage_format is not None:
+        clause += f" STAGE_FILE_FORMAT = ({' '.join(_format_options(described.stage_format))})"
     body = ",\n\t".join(lines)
     created = "TEMPORARY TABLE" if described.is_temporary else "TABLE"
     created = "TRANSIENT TABLE" if described.is_transient else created
@@ -319,13 +321,17 @@ def _file_format(each: listings.ListedStaging, *, is_qualified: bool) -> str:
     ident = idents.TableIdent(
         table_bucket=row.table_bucket, namespace=tuple(row.namespace), name=row.name
     )
-    lines = [f"TYPE = {row.format_type}"]
-    if each.file_format is not None:
-        lines += [f"{name} = {_option(v)}" for name, v in each.file_format.options.items()]
+    assert each.file_format is not None, "a file format has a type"
+    lines = _format_options(each.file_format)
     lines += [f"COMMENT = {_quoted(row.comment)}"] if row.comment else []
     created = "TEMPORARY FILE FORMAT" if row.session_id else "FILE FORMAT"
     body = "\n\t".join(lines)
     return f"create or replace {created} {_name(ident, is_qualified=is_qualified)}\n\t{body}\n;"
+
+
+def _format_options(file_format: fileformats.FileFormat) -> list[str]:
+    listed = [f"{name} = {_option(value)}" for name, value in file_format.options.items()]
+    return [f"TYPE = {file_format.type}", *listed]
 
 
 def _option(value: fileformats.Value) -> str:

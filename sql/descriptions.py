@@ -14,7 +14,7 @@ from sql.dialect import names, sqltypes
 
 if TYPE_CHECKING:
     from catalog import idents, records, tables
-    from sql import stored_views
+    from sql import fileformats, stored_views
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +28,7 @@ class Description:
     view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
     is_temporary: a table of the session alone. is_transient: a table that was created as such.
     retention_days: DATA_RETENTION_TIME_IN_DAYS, where it is set. dropped_at_ms: of a dropped table.
+    stage_format: STAGE_FILE_FORMAT, where it is set.
     """
 
     ident: idents.TableIdent
@@ -48,6 +49,7 @@ class Description:
     is_transient: bool = False
     retention_days: int | None = None
     dropped_at_ms: int | None = None
+    stage_format: fileformats.FileFormat | None = None
 
     @property
     def cluster_by(self) -> str:

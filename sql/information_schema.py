@@ -10,6 +10,7 @@ files, which never change, are read afterwards.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from sql import (
     descriptions,
     engine,
     errors,
+    fileformats,
     information_views,
     ipc,
     keys,
@@ -156,6 +158,7 @@ class InformationSchema:
             is_declared=form not in (tabletypes.PLAIN, tabletypes.TRANSIENT),
             is_transient=form == tabletypes.TRANSIENT and not table.is_temporary,
             retention_days=table_options.retention_days(loaded.metadata.properties),
+            stage_format=_stage_format(loaded),
         )
 
     async def _described_view(
@@ -452,6 +455,13 @@ def every_object(
             if len(listed) > limits.DESCRIBED_TABLES_MAX:
                 raise errors.information_schema_too_large()
     return listed
+
+
+def _stage_format(loaded: tables.LoadedTable) -> fileformats.FileFormat | None:
+    """Return STAGE_FILE_FORMAT; None too for a text of another client that is no format."""
+    with contextlib.suppress(errors.SqlError):
+        return fileformats.of_table(loaded.metadata.properties)
+    return None
 
 
 def _owner(table: places.NamedTable) -> str:

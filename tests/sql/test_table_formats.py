@@ -87,6 +87,14 @@ def test_alter_table_and_or_replace_change_a_tables_stage_file_format(tmp_path: 
         await put(local, "@%copied", "a.csv", b"3|4\n")
         assert await local.rows("select $1, $2 from @%copied") == [("3", "4")]
 
+        ddl = await local.one("select get_ddl('table', 't')")
+        assert " STAGE_FILE_FORMAT = (TYPE = CSV FIELD_DELIMITER = '|')" in ddl
+        await local.run("drop table t")
+        await local.run(ddl)
+        await put(local, "@%t", "a.csv", b"5|6\n")
+        assert await local.rows("select $1, $2 from @%t") == [("5", "6")]
+        assert await local.one("select get_ddl('table', 't')") == ddl
+
         await local.run("create or replace table t (a varchar)")
         await put(local, "@%t", "a.csv", b"1|2\n")
         assert await local.rows("select $1, $2 from @%t") == [("1|2", None)]
