@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import importlib.metadata
 import re
 import subprocess
@@ -16,6 +17,8 @@ import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("storage", "server", "catalog", "jobs", "s3tables", "sql", "program", "pipeline")
@@ -39,6 +42,14 @@ def modules() -> list[Path]:
     return sorted([*paths, ROOT / "mini.py", ROOT / "provision.py"])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_not_searched_for_cycles() -> Iterator[None]:
+    """The trees stay to the end: neither pytest nor Python goes through them as it ends."""
+    yield
+    gc.freeze()
+
+
+@functools.cache
 def label(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
