@@ -149,7 +149,13 @@ class Container:
             self.metadata: Mapping[str, bytes] = _read_map(_read_bytes)(header)
             self._sync = header.take(SYNC_BYTES)
             self.schema: Schema = msgspec.json.decode(self.metadata["avro.schema"])
-        except (EOFError, KeyError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        except (
+            EOFError,
+            KeyError,
+            UnicodeDecodeError,
+            RecursionError,
+            msgspec.MsgspecError,
+        ) as error:
             raise InvalidAvro(f"broken Avro header: {error}") from error
         self._data = data
         self._blocks_at = len(MAGIC) + header.tell()

@@ -346,9 +346,8 @@ def decode_manifest(
     manifest may crash this process, so it is decoded faster. Raises InvalidManifest, BeyondBounds.
     """
     container = _open(data)
-    header = _header_of(container)
-    own_spec_id = header.partition_spec_id if spec_id is None else spec_id
-    order = _partition_order(container.schema, header)
+    own_spec_id = _header_of(container).partition_spec_id if spec_id is None else spec_id
+    order = _partition_order(container)
 
     def make_file(fields: Mapping[int, Any]) -> DataFile:
         return _data_file(fields, own_spec_id, order)
@@ -396,7 +395,6 @@ def _records(
 
 def _header_of(container: avro.Container) -> ManifestHeader:
     try:
-        fields = msgspec.json.decode(container.text("partition-spec") or "[]", type=list[Json])
         return ManifestHeader(
             format_version=int(container.text("format-version") or 1),
             content=(
@@ -405,28 +403,44 @@ def _header_of(container: avro.Container) -> ManifestHeader:
                 else ManifestContent.DATA
             ),
             partition_spec_id=int(container.text("partition-spec-id") or 0),
-            partition_fields=fields,
+            partition_fields=_spec_fields(container) or [],
         )
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidManifest(f"broken manifest header: {error}") from error
 
 
-def _partition_order(schema: Any, header: ManifestHeader) -> list[int] | None:
+def _spec_fields(container: avro.Container) -> list[Json] | None:
+    """Return the fields of the header's spec; None if the header has none.
+
+    PyIceberg before 0.7 wrote the whole spec there. Raises ValueError, RecursionError.
+    """
+    text = container.text("partition-spec")
+    if not text:
+        return None
+    spec = msgspec.json.decode(text)
+    return msgspec.convert(spec.get("fields") if isinstance(spec, dict) else spec, list[Json])
+
+
+def _partition_order(container: avro.Container) -> list[int] | None:
     """Return where the fields of the header's spec are in a written partition, by field id.
 
-    None if they are written in this order, or if they are not all written with their ids. DuckDB
-    1.5 writes fields of earlier specs, too, in the partitions of delete files.
+    None if they are written in this order, if they are not all written with their ids, or if the
+    header has no spec that can be read: some writers leave it out, and the manifest list has its
+    id. DuckDB 1.5 writes fields of earlier specs, too, in the partitions of delete files.
     """
     try:
-        data_file = _field_type(schema, "data_file", 2)
+        partition_fields = _spec_fields(container)
+        if partition_fields is None:
+            return None
+        data_file = _field_type(container.schema, "data_file", 2)
         partition = _field_type(data_file, "partition", 102)
         written = [field.get("field-id") for field in partition["fields"]]
-        of_spec = [field.get("field-id") for field in header.partition_fields]
+        of_spec = [field.get("field-id") for field in partition_fields]
         if written == of_spec or len(of_spec) > len(written):
             return None
         places = {field_id: place for place, field_id in enumerate(written)}
         return None if None in of_spec else [places[field_id] for field_id in of_spec]
-    except (LookupError, TypeError, AttributeError):
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
         return None  # of a named type, or broken, which reading the records shows
 
 

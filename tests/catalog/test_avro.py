@@ -219,6 +219,14 @@ def test_an_unknown_codec_is_refused() -> None:
         read(data)
 
 
+def test_a_header_whose_schema_nests_too_deeply_is_refused() -> None:
+    head = fastavro.schema.parse_schema({"type": "map", "values": "bytes"})
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, head, {"avro.schema": b"[" * 200_000})
+    with pytest.raises(avro.InvalidAvro, match="broken Avro header"):
+        avro.Container(avro.MAGIC + buffer.getvalue() + SYNC)
+
+
 def test_a_schema_that_holds_itself_is_refused() -> None:
     schema = {
         "type": "record",

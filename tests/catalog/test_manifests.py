@@ -520,9 +520,15 @@ def test_partition_fields_with_names_avro_forbids_are_written_and_read() -> None
 
 def with_header_spec(data: bytes, fields: Any) -> bytes:
     """A manifest again, whose header has a spec of these fields."""
+    return with_header_text(data, json.dumps(fields))
+
+
+def with_header_text(data: bytes, text: str | None) -> bytes:
     reader = fastavro.reader(io.BytesIO(data))
     buffer = io.BytesIO()
-    metadata = {"partition-spec": json.dumps(fields), "partition-spec-id": "2", "content": "data"}
+    metadata = {"partition-spec-id": "2", "content": "data"}
+    if text is not None:
+        metadata["partition-spec"] = text
     fastavro.writer(buffer, reader.writer_schema, list(reader), metadata=metadata)
     return buffer.getvalue()
 
@@ -553,19 +559,40 @@ def test_a_partition_has_the_fields_of_its_spec_by_their_ids(
         [{"source-id": 1, "name": "id", "transform": "identity"}],
         [{"source-id": 1, "field-id": 2000, "name": "other", "transform": "identity"}],
         [{"field-id": [1000]}],
-        [1000],
         [{"field-id": 1000}] * 100_000,
+        {"spec-id": 2, "fields": SPEC["fields"]},
     ],
-    ids=["without an id", "not written", "no number", "no fields", "very many"],
+    ids=["without an id", "not written", "no number", "very many", "a whole spec"],
 )
 def test_a_partition_whose_header_does_not_name_its_fields_is_read_as_written(fields: Any) -> None:
     data, _ = encode([added(data_file(1))])
-    try:
-        (entry,) = manifests.decode_manifest(with_header_spec(data, fields))
-    except manifests.InvalidManifest:
-        assert fields == [1000]
-    else:
-        assert entry.data_file.partition == PARTITION
+    (entry,) = manifests.decode_manifest(with_header_spec(data, fields))
+    assert entry.data_file.partition == PARTITION
+
+
+def test_a_header_of_pyiceberg_before_0_7_names_the_fields_of_its_spec() -> None:
+    data, _ = encode([added(data_file(1))])
+    spec = {"spec-id": 2, "fields": [SPEC["fields"][3]]}
+    (entry,) = manifests.decode_manifest(with_header_spec(data, spec))
+    assert entry.data_file.partition == (1.9,)
+    assert manifests.decode_header(with_header_spec(data, spec)).partition_fields == spec["fields"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "null", "[1000]", "{}", "garbage", "[" * 200_000, '[{"a":' + "[" * 200_000],
+    ids=["none", "empty", "null", "numbers", "no fields", "no JSON", "deep", "deep in a field"],
+)
+def test_a_manifest_whose_header_has_no_spec_is_read_by_the_id_of_its_list(
+    text: str | None,
+) -> None:
+    data, _ = encode([added(data_file(1))])
+    written = with_header_text(data, text)
+    (entry,) = manifests.decode_manifest(written, spec_id=2)
+    assert (entry.data_file.partition, entry.data_file.spec_id) == (PARTITION, 2)
+    if text:
+        with pytest.raises(manifests.InvalidManifest, match="broken manifest header"):
+            manifests.decode_manifest(written)
 
 
 def test_a_partition_field_whose_source_is_gone_is_written_as_null() -> None:
