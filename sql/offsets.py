@@ -23,7 +23,7 @@ PROPERTY: Final = "boathouse.sql.offsets"
 """Table property: JSON object, field id of a column -> field id of its companion."""
 
 SUFFIX: Final = "__offset_minutes"
-TYPES: Final = frozenset({"int", "long"})
+TYPES: Final = ("int", "long")
 
 
 def read(properties: Mapping[str, str]) -> dict[int, int]:
@@ -53,12 +53,12 @@ def companions(fields: Sequence[Field], properties: Mapping[str, str]) -> dict[i
     listed = read(properties)
     if not listed:
         return {}
-    by_id = {field["id"]: field for field in fields}
+    left = {field["id"]: field for field in fields if field["type"] in TYPES}
     zoned = tabletypes.zoned_ids(fields, properties)
     return {
-        column: by_id[companion]
+        column: left.pop(companion)  # of one column alone, whatever the property says
         for column, companion in listed.items()
-        if column in zoned and companion in by_id and by_id[companion]["type"] in TYPES
+        if column in zoned and companion in left
     }
 
 

@@ -806,6 +806,38 @@ def test_a_damaged_property_shows_the_column(tmp_path: Path, text: str) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_column_holds_the_offsets_of_one_other_alone(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, y timestamp_tz, z timestamp_tz)")
+        await local.rows(f"insert into t values (1, '{EAST}', '{WEST}')")
+        text = '{"2": 4, "3": 4, "4": 5}'
+        await alter(local, {"action": "set-properties", "updates": {offsets.PROPERTY: text}})
+        assert await shown(local) == [(1, "2024-01-01 08:00 +00:00")]
+        assert len(await local.rows("describe table t")) == 4
+        await local.rows(f"insert into t (a, y, z) values (2, '{WEST}', '{EAST}')")
+        assert await shown(local) == [(1, "2024-01-01 08:00 +00:00"), (2, EAST)]
+        assert await shown(local, "(select a, y as z from t)") == [(1, EAST), (2, WEST)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_nested_columns_stand_beside_offsets(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t as select 1 as a, {'x': 1}::object(x int) as s,"
+            f" [1, 2]::array(int) as l, '{WEST}'::timestamp_tz as z"
+        )
+        await local.rows(f"insert into t select 2, s, l, '{EAST}' from t")
+        await local.rows("update t set a = 3 where a = 1")
+        assert await shown(local) == [(2, EAST), (3, WEST)]
+        assert await local.rows("select s:x, l[1] from t") == [(1, 2), (1, 2)]
+        text = '{"4": 2}'  # a struct holds no offsets
+        await alter(local, {"action": "set-properties", "updates": {offsets.PROPERTY: text}})
+        assert len(await local.rows("describe table t")) == 5
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_name_that_is_taken_is_not_used(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows('create table t (a int, z timestamp_tz, "Z__Offset_Minutes" int)')
