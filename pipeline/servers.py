@@ -77,9 +77,8 @@ def trust(data: str, environment: MutableMapping[str, str]) -> None:
         bundle = Path(running["certificates"])
     except (OSError, ValueError, KeyError, TypeError):
         return  # no server runs there, or it has no certificate
-    files = dict.fromkeys(
-        [bundle, *(Path(environment[n]) for n in CERTIFICATES if n in environment)]
-    )
+    named = [environment.get(name) for name in CERTIFICATES]
+    files = dict.fromkeys([bundle, *(Path(file) for file in named if file)])
     try:
         if len(files) > 1:
             content = b"\n".join(file.read_bytes() for file in files)

@@ -55,13 +55,15 @@ def write_bundle(
     """Write the file; return its absolute path, for each of VARIABLES.
 
     certificate: the server's chain, in PEM; a key that stands beside it stays out. folder: gets
-    BUNDLE_FILE. environment: its VARIABLES name what is trusted beside; without them it is what
-    OpenSSL and requests trust by default. Raises InvalidConfig if a file has no certificate or
-    cannot be read.
+    BUNDLE_FILE. environment: its VARIABLES name what is trusted beside; where it lacks one, that is
+    also what OpenSSL and requests trust by default, because each of VARIABLES names this file from
+    now on. Raises InvalidConfig if a file has no certificate or cannot be read.
     """
     own = _certificates(certificate, "--tls-cert")
-    named = {environment[name]: name for name in VARIABLES if environment.get(name)}
-    others = {Path(file): name for file, name in named.items()} or dict(_defaults())
+    named = [(environment.get(name), name) for name in VARIABLES]
+    others = {Path(file): name for file, name in named if file}
+    if not all(file for file, _ in named):
+        others |= dict(_defaults())
     texts = [text for file, name in others.items() for text in _certificates(file, name)]
     path = folder.absolute() / BUNDLE_FILE
     disk.write_file(path, b"\n".join(dict.fromkeys([*own, *texts])) + b"\n")
@@ -75,8 +77,8 @@ def refusal(url: str, bundle: Path) -> str | None:
     """
     place = urlsplit(url)
     host = place.hostname or ""
-    trusted = ssl.create_default_context(cafile=str(bundle))
     try:
+        trusted = ssl.create_default_context(cafile=str(bundle))
         with (
             socket.create_connection((host, place.port), HANDSHAKE_SECONDS) as plain,
             trusted.wrap_socket(plain, server_hostname=host),

@@ -194,9 +194,9 @@ def serve_with_certificate(folder: Path) -> Path:
 
 def test_the_certificate_of_a_folder_s_server_is_trusted(tmp_path: Path) -> None:
     bundle = serve_with_certificate(tmp_path / "data")
-    environment: dict[str, str] = {}
-    servers.trust(str(tmp_path / "data"), environment)
-    assert environment == dict.fromkeys(servers.CERTIFICATES, str(bundle))
+    for environment in ({}, {"SSL_CERT_FILE": ""}):
+        servers.trust(str(tmp_path / "data"), environment)
+        assert environment == dict.fromkeys(servers.CERTIFICATES, str(bundle))
 
 
 def test_a_server_s_certificate_is_trusted_beside_those_that_variables_name(
