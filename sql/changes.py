@@ -532,6 +532,7 @@ class Changes:
             owner=execution.session.principal.name,
             query_id=execution.query_id,
             warehouse=execution.session.warehouse,
+            packs=True,
         )
         filled, functions = await self._filled(execution, plan, changed.counts.inserted)
         text = await threads.for_columns(
@@ -689,8 +690,7 @@ def _changes_file(plan: _Plan, folder: Path) -> engine.Write:
     checks = [engine.ColumnConstraint(name=field.name) for field in fields]
     zoned = plan.table.zoned
     for field in plan.changed:
-        is_zoned = field["id"] in zoned
-        stored = zoned_kernels.PACKED if is_zoned else tabletypes.stored_type(field["type"])
+        stored = zoned_kernels.PACKED if field["id"] in zoned else _stored_type(field["type"])
         fields.append(pa.field(f"value {field['id']}", stored))
         checks.append(writes.length_check(field, declared.get(field["id"])))
     return engine.Write(
@@ -702,12 +702,17 @@ def _changes_file(plan: _Plan, folder: Path) -> engine.Write:
     )
 
 
+def _stored_type(iceberg_type: Any) -> pa.DataType:
+    """Return the type in which the file of the changes has values: a variant is packed."""
+    return pa.binary() if iceberg_type == "variant" else tabletypes.stored_type(iceberg_type)
+
+
 def _changes_relation(plan: _Plan, folder: Path, zone: str) -> engine.Relation:
     fields: list[pa.Field[Any]] = [pa.field("row", pa.int64()), pa.field("clause", pa.int64())]
     zoned = plan.table.zoned
     for field in plan.changed:
         is_zoned = field["id"] in zoned
-        read = zoned_kernels.PACKED if is_zoned else filecolumns.nested_type(field["type"], zone)
+        read = zoned_kernels.PACKED if is_zoned else filecolumns.packed_type(field["type"], zone)
         fields.append(pa.field(f"value {field['id']}", read))
     schema = ipc.encode_schema(pa.schema(fields))
     return engine.Relation(

@@ -98,7 +98,7 @@ class Defaults:
                 f"a DEFAULT of more than {EXPRESSION_CHARACTERS_MAX} characters"
             )
         query, inner_text = await self._bound(execution, text, column_type)
-        if not form.is_constant:
+        if not form.is_constant or column_type.is_packed:  # Iceberg has no default of a variant
             return column_defaults.Default(expression=text)
         iceberg_type = tabletypes.iceberg_type(column_type)
         async with self._compiled(execution, f"SELECT {text}") as inner:

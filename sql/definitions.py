@@ -530,7 +530,11 @@ class Definitions:
             is_staged=is_staged,
             judge=self._places.judge(execution.session.principal, rights.COMMIT_ACTIONS),
         )
-        targets = [column.type for column in columns]
+        packs = [field["type"] == "variant" for field in fields]
+        targets = [
+            tabletypes.new_column_type(column.type, packs=is_packed)
+            for column, is_packed in zip(columns, packs, strict=True)
+        ]
         environment = await self._planning.environment(execution, query_tables.shapes)
         environment = dataclasses.replace(environment, numbers=query_tables.numbers)
         bound_query = await execution.compiled.bind_into(environment, targets)

@@ -159,6 +159,7 @@ class Group:
     end with columns that only deletes compare. An empty projection means the files as they are.
     data_files: by their locations, those that position deletes may name. row_column: the name of a
     column, beside the projection, that numbers the rows (`ROWS_OF_FILE`); empty for none.
+    functions: names of Boathouse's own functions that the projection calls.
     """
 
     directory: str
@@ -168,6 +169,7 @@ class Group:
     position_deletes: tuple[PositionDeletes, ...] = ()
     equality_deletes: tuple[EqualityDeletes, ...] = ()
     row_column: str = ""
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,11 +190,15 @@ class Relation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnConstraint:
-    """A check on a column that is written. name: as messages show it."""
+    """A check on a column that is written. name: as messages show it.
+
+    is_packed: its values are packed variants (`sql.variant_columns`).
+    """
 
     name: str
     required: bool = False
     length_max: int | None = None
+    is_packed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -216,7 +216,7 @@ class Planner:
         )
         key = f"{query.settings}{query.limits.memory_bytes}{locates}{query.skipped_rules}"
         context = self._context(key, query, locates=locates)
-        for name in query.functions:
+        for name in _functions(query):
             _register_function(context, name, query.settings, query.limits)
         names: list[str] = []
         for number, relation in enumerate(query.relations):
@@ -293,6 +293,14 @@ async def batches_again(
     async for batch in second.batches():
         yield rowforms.plain(batch, run.schema)
     run.finished = second.finished
+
+
+def _functions(query: engine.EngineQuery) -> Iterator[str]:
+    """Yield the names of the functions that a query calls, and that its files are read by."""
+    yield from query.functions
+    for relation in query.relations:
+        for group in relation.groups:
+            yield from group.functions
 
 
 # Files grow when they are read (about fourfold), and a sort holds its rows about twice.
@@ -512,7 +520,14 @@ FOOTERS = pa.schema({"path": pa.string(), "schema": pa.binary()})  # type: ignor
 
 
 def _footers(paths: Sequence[str]) -> pa.RecordBatch:
-    schemas = [ipc.encode_schema(_without_metadata(pq.read_schema(path))) for path in paths]
+    try:
+        schemas = [ipc.encode_schema(_without_metadata(pq.read_schema(path))) for path in paths]
+    except OSError as error:
+        if "too deeply nested" in str(error):  # 100 levels: a shredded variant has two of each
+            raise engine.EngineFault(
+                "value", "data files of deeply nested columns", "000002"
+            ) from None
+        raise
     return pa.RecordBatch.from_arrays(
         [pa.array(paths, pa.string()), pa.array(schemas, pa.binary())], schema=FOOTERS
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from server import children
-from sql import engine, errors, frames, ipc
+from sql import engine, errors, frames, ipc, kernelforms
 from sql.plan import emit_spark
 from storage import disk
 from storage import model as storage_model
@@ -176,7 +176,11 @@ class SparkEngine:
     ) -> SparkTable:
         """Return a relation as Spark reads it. folder: for the rows that are written anew."""
         schema = pa.ipc.read_schema(pa.py_buffer(relation.schema))
-        wanted = pa.schema(_wanted(schema, text))
+        variants = _variants(relation)
+        wanted = pa.schema(_wanted(schema, text, variants))
+        for name in wanted.names:
+            if name in variants:
+                raise errors.unsupported(f"column {name} of type VARIANT in a Spark warehouse")
         if not len(wanted):
             raise errors.unsupported("a table of no column that a Spark warehouse reads")
         columns = tuple((field.name, _spark_type(field)) for field in wanted)
@@ -310,9 +314,10 @@ def _spark_type(field: pa.Field[Any]) -> str:
     return spark_type
 
 
-def _wanted(schema: pa.Schema, text: str) -> Sequence[pa.Field[Any]]:
+def _wanted(schema: pa.Schema, text: str, variants: Collection[str]) -> Sequence[pa.Field[Any]]:
     """Return the columns of a relation that a text may read; at least one, if there is one.
 
+    variants: the names of columns that Spark does not read.
     A name in quotes may be another relation's, or stand in a literal: then more are read.
     """
     if "SELECT *" in text:
@@ -320,7 +325,7 @@ def _wanted(schema: pa.Schema, text: str) -> Sequence[pa.Field[Any]]:
     named = [field for field in schema if emit_spark.quoted(field.name) in text]
     if named:
         return named
-    return [field for field in schema if _is_read(field)][:1]
+    return [field for field in schema if field.name not in variants and _is_read(field)][:1]
 
 
 def _is_read(field: pa.Field[Any]) -> bool:
@@ -329,6 +334,15 @@ def _is_read(field: pa.Field[Any]) -> bool:
     except errors.SqlError:
         return False
     return True
+
+
+def _variants(relation: engine.Relation) -> frozenset[str]:
+    """Return the columns that kernels read from files: their texts are the engine's own form."""
+    names: set[str] = set()
+    for group in relation.groups:
+        calls = tuple(f"{kernelforms.engine_name(name)}(" for name in group.functions)
+        names.update(name for name, text in group.projection if calls and text.startswith(calls))
+    return frozenset(names)
 
 
 def _columns_as_they_are(group: engine.Group, wanted: pa.Schema) -> tuple[str, ...] | None:

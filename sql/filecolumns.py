@@ -13,21 +13,26 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog import manifests, transforms, values
-from sql import errors, ipc, pinned, tabletypes, zoned_kernels
+from sql import errors, ipc, pinned, tabletypes, variant_columns, zoned_kernels
 from sql.dialect import shapes
 
 NAME_MAPPING = "schema.name-mapping.default"
 """The property with names of file columns. Source: Iceberg spec, Column Projection."""
 
 
-def encoded_schema(table: pinned.PinnedTable, zone: str, *, numbered: bool = False) -> bytes:
-    """Return the engine's schema of a table, encoded. numbered: with the columns of row numbers."""
-    zoned = table.zoned
+def encoded_schema(
+    table: pinned.PinnedTable, zone: str, *, numbered: bool = False, packs: bool = False
+) -> bytes:
+    """Return the engine's schema of a table, encoded. numbered: with the columns of row numbers.
+
+    packs: columns of `variant` are packed (`sql.variant_columns`).
+    """
+    zoned, type_of = table.zoned, packed_type if packs else nested_type
     schema = pa.schema(
         [
             pa.field(
                 field["name"],
-                zoned_kernels.PACKED if field["id"] in zoned else nested_type(field["type"], zone),
+                zoned_kernels.PACKED if field["id"] in zoned else type_of(field["type"], zone),
             )
             for field in table.fields
         ]
@@ -40,6 +45,9 @@ def encoded_schema(table: pinned.PinnedTable, zone: str, *, numbered: bool = Fal
 
 UNREAD: Final = "arrow_cast(NULL, 'Utf8View')"
 """What the engine has in the place of values that SQL does not read."""
+
+NO_PACKED: Final = "arrow_cast(NULL, 'Binary')"
+"""The packed value of a variant that a file lacks."""
 
 
 def nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
@@ -61,6 +69,11 @@ def nested_type(iceberg_type: Any, zone: str) -> pa.DataType:
     return pa.map_(nested_type(iceberg_type["key"], zone), nested_type(iceberg_type["value"], zone))
 
 
+def packed_type(iceberg_type: Any, zone: str) -> pa.DataType:
+    """Like `nested_type`, of a relation whose variants are packed."""
+    return pa.binary() if iceberg_type == "variant" else nested_type(iceberg_type, zone)
+
+
 def read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.DataType:
     """Return the Arrow type in which a file's column is read as an Iceberg type."""
     if not isinstance(iceberg_type, dict):
@@ -71,6 +84,8 @@ def read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.Da
                 "58030",
                 f"Column {file_column.name} is an int, and a data file has {file_column.type}",
             )
+        if iceberg_type == "variant":
+            return _group_type(file_column)
         return tabletypes.engine_type(iceberg_type, zone)
     if not _same_form(iceberg_type, file_column.type):
         raise errors.unsupported(
@@ -79,6 +94,28 @@ def read_type(iceberg_type: Any, file_column: pa.Field[Any], zone: str) -> pa.Da
     if not _same_children(iceberg_type, file_column.type):
         raise errors.unsupported(f"column {file_column.name}, whose nested fields were renamed")
     return nested_type(iceberg_type, zone)
+
+
+def _group_type(file_column: pa.Field[Any]) -> pa.DataType:
+    """Return the type in which a file's group of a variant is read; raises SqlError."""
+    try:
+        return variant_columns.group_type(file_column.type)
+    except variant_columns.UnfitColumn:
+        raise errors.unsupported(
+            f"column {file_column.name} of Iceberg type variant, which a file holds as"
+            f" {str(file_column.type)[:TYPE_SHOWN_MAX]}"
+        ) from None
+
+
+TYPE_SHOWN_MAX: Final = 200
+
+
+def variant_kernel(group: pa.DataType, *, packs: bool) -> str:
+    """Return the name of the kernel that reads a file's group of a variant.
+
+    packs: as packed values, else as canonical texts.
+    """
+    return f"_v_{'packed' if packs else 'of'}_group_{variant_columns.encoded(group)}"
 
 
 WIDER_THAN_INT: Final = frozenset({pa.int64(), pa.uint32(), pa.uint64()})

@@ -111,7 +111,7 @@ def text_kernel(function: Callable[..., Any], result: pa.DataType) -> Kernel:
 
 
 TYPED: Final = re.compile(
-    r"(_field(?:_[0-9]+)+|_v_(?:of|to)_nested|_one_zero|_flatten_nested(?:_outer)?"
+    r"(_field(?:_[0-9]+)+|_v_(?:of|to)_nested|_v_(?:of|packed)_group|_one_zero|_flatten_nested(?:_outer)?"
     r"|_map_(?:cat|insert|pick|delete))_([0-9a-f]+)"
 )
 """Names of kernels that end in a nested type, which is as long as it has fields."""

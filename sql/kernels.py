@@ -35,6 +35,7 @@ from sql import (
     outcomes,
     sketch_kernels,
     text_kernels,
+    variant_columns,
     variant_kernels,
     variants,
     zones,
@@ -606,6 +607,14 @@ def _nested_of_variant(match: re.Match[str], zone: str) -> Kernel:
     return nested_kernels.of_variant(match[1], zone, functools.partial(kernel, zone=zone))
 
 
+def _variant_of_group(match: re.Match[str], zone: str) -> Kernel:
+    return variant_columns.read(match[1], zone, functools.partial(kernel, zone=zone))
+
+
+def _packed_group(match: re.Match[str]) -> Kernel:
+    return variant_columns.pack(match[1])
+
+
 def _of_maps(match: re.Match[str], zone: str) -> Kernel:
     match match[1]:
         case "cat":
@@ -638,6 +647,8 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     ),
     (re.compile("_v_escaped"), variant_kernels.escaped),
     (re.compile("_v_bounded"), variant_kernels.bounded),
+    (re.compile("_v_packed"), variant_columns.packed),
+    (re.compile("_v_packed_group_([0-9a-f]+)"), _packed_group),
     (re.compile("_flatten_(both|array|object)(_recursive)?(_outer)?"), variant_kernels.flatten),
     (re.compile("_rows_of_(split|strtok)"), variant_kernels.rows_of_parts),
     (re.compile("_uniform(_real)?"), _uniform),
@@ -674,6 +685,7 @@ FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Ke
     (re.compile("_v_of_instant"), _variant_of_instant),
     (re.compile("_field_([0-9]+(?:_[0-9]+)*)_([0-9a-f]+)"), _field),
     (re.compile("_v_of_nested_([0-9a-f]+)"), _variant_of_nested),
+    (re.compile("_v_of_group_([0-9a-f]+)"), _variant_of_group),
     (re.compile("_v_to_nested_([0-9a-f]+)"), _nested_of_variant),
     (re.compile("_map_(cat|insert|pick|delete)_([0-9a-f]+)(?:_([0-9a-f]+))?"), _of_maps),
     (re.compile("_one_zero_([0-9a-f]+)"), _one_zero),

@@ -8,16 +8,28 @@ there, for the owner of the directory to remove.
 
 from __future__ import annotations
 
+import itertools
+import os
+import struct
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sql import engine, errors, ipc, limits, partitioning, zoned_kernels
+from sql import (
+    engine,
+    errors,
+    ipc,
+    limits,
+    parquet_footers,
+    partitioning,
+    variant_columns,
+    zoned_kernels,
+)
 from sql.dialect import sqltypes
 
 ROW_GROUP_ROWS = 1 << 20
@@ -47,6 +59,8 @@ def _checked(batch: Any, order: engine.Write, schema: pa.Schema) -> pa.RecordBat
         if check.required and column.null_count:
             raise engine.EngineFault("value", check.name, "100072")
         array = _without_views(column)
+        if check.is_packed:
+            array = variant_columns.unpacked(array)
         if check.length_max is not None:
             _check_length(array, check, exact=pa.types.is_fixed_size_binary(field.type))
         if number in order.offsets:
@@ -208,7 +222,10 @@ class _Files:
                 self._close(next(iter(self._open)))
             path = Path(self._order.directory) / f"part-{self._started:05d}.parquet"
             self._started += 1
-            file = self._open[partition] = _File(path, self.schema, self._order.compression)
+            variants = [check.is_packed for check in self._order.checks]
+            names = frozenset(itertools.compress(self.schema.names, variants))
+            file = _File(path, self.schema, self._order.compression, variants=names)
+            self._open[partition] = file
         self._open.move_to_end(partition)
         return file
 
@@ -236,9 +253,14 @@ def _run_ends(codes: Any) -> list[int]:
 
 
 class _File:
-    def __init__(self, path: Path, schema: pa.Schema, compression: Any) -> None:
+    """A file that is being written. variants: the names of its columns of the type VARIANT."""
+
+    def __init__(
+        self, path: Path, schema: pa.Schema, compression: Any, *, variants: Collection[str]
+    ) -> None:
         self.path = path
         self.rows = 0
+        self._variants = variants
         self._sink: Any = pa.OSFile(str(path), "wb")
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -259,3 +281,19 @@ class _File:
     def close(self) -> None:
         self._writer.close()
         self._sink.close()
+        if self._variants:
+            self._annotate()
+
+    def _annotate(self) -> None:
+        """Write the footer again, with the type of the columns that hold variants."""
+        with self.path.open("r+b") as stream:
+            stream.seek(-TAIL.size, os.SEEK_END)
+            length, magic = TAIL.unpack(stream.read(TAIL.size))
+            start = stream.seek(-TAIL.size - length, os.SEEK_END)
+            footer = parquet_footers.annotated(stream.read(length), self._variants)
+            stream.seek(start)
+            stream.write(footer + TAIL.pack(len(footer), magic))
+
+
+TAIL: Final = struct.Struct("<I4s")
+"""The end of a Parquet file: the length of its footer, and four letters."""

@@ -34,6 +34,7 @@ from sql import (
     errors,
     filecolumns,
     ipc,
+    kernelforms,
     limits,
     offsets,
     pinned,
@@ -60,10 +61,14 @@ class _File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Way:
-    """How a file is read. projection: (column, expression). schema: the file's, encoded."""
+    """How a file is read. projection: (column, expression). schema: the file's, encoded.
+
+    functions: that the projection calls.
+    """
 
     schema: bytes
     projection: tuple[tuple[str, str], ...]
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,9 +228,11 @@ class Relations:
         owner: str = "",
         query_id: str = "",
         warehouse: str = "",
+        packs: bool = False,
     ) -> engine.Relation:
         """Return the relation of that name with the rows of some files, and their numbers.
 
+        packs: columns of `variant` are packed (`sql.variant_columns`), as they are written.
         tasks: the files, by the number that the numbers of their rows begin with. The relation has
         the further column `shapes.ROW`, and in format version 3 those of LINEAGE: NULL where a file
         leaves their values to its manifest. Raises as `relation` does.
@@ -238,7 +245,13 @@ class Relations:
             purpose="footers", owner=owner, query_id=query_id, warehouse=warehouse
         )
         return await self._relation(
-            table, name, tuple(tasks.values()), zone=zone, footers=footers, numbers=files
+            table,
+            name,
+            tuple(tasks.values()),
+            zone=zone,
+            footers=footers,
+            numbers=files,
+            packs=packs,
         )
 
     async def tasks(
@@ -267,16 +280,22 @@ class Relations:
         zone: str,
         footers: engine.EngineQuery,
         numbers: Mapping[str, int] | None = None,
+        packs: bool = False,
     ) -> engine.Relation:
         """Return a relation with the rows of files.
 
         footers: the query for the footers of new files, without their paths. numbers: of the
-        files, if rows are numbered.
+        files, if rows are numbered. packs: as in `numbered`.
         """
         if not tasks:
-            return self.empty(table, name, zone=zone, numbered=numbers is not None)
+            return self.empty(table, name, zone=zone, numbered=numbers is not None, packs=packs)
         schema = await threads.for_columns(
-            len(table.fields), self._encoded_schema, table, zone, numbered=numbers is not None
+            len(table.fields),
+            self._encoded_schema,
+            table,
+            zone,
+            numbered=numbers is not None,
+            packs=packs,
         )
         files = await self._opened(table, tasks)
         await self._learn_footers(files, footers)
@@ -287,7 +306,12 @@ class Relations:
             for file in part:
                 applying = file.task.deletes
                 way = await self._way(
-                    table, file, compared.of(applying), zone, numbered=numbers is not None
+                    table,
+                    file,
+                    compared.of(applying),
+                    zone,
+                    numbered=numbers is not None,
+                    packs=packs,
                 )
                 key = (way, bool(applying.equality), applying.has_positions)
                 grouped.setdefault(key, []).append(file)
@@ -348,16 +372,23 @@ class Relations:
         )
 
     def empty(
-        self, table: pinned.PinnedTable, name: str, *, zone: str = "UTC", numbered: bool = False
+        self,
+        table: pinned.PinnedTable,
+        name: str,
+        *,
+        zone: str = "UTC",
+        numbered: bool = False,
+        packs: bool = False,
     ) -> engine.Relation:
         """Return the relation of a table without its rows, for planning alone."""
-        return engine.Relation(
-            name=name, schema=self._encoded_schema(table, zone, numbered=numbered)
-        )
+        schema = self._encoded_schema(table, zone, numbered=numbered, packs=packs)
+        return engine.Relation(name=name, schema=schema)
 
-    def _encoded_schema(self, table: pinned.PinnedTable, zone: str, *, numbered: bool) -> bytes:
+    def _encoded_schema(
+        self, table: pinned.PinnedTable, zone: str, *, numbered: bool, packs: bool
+    ) -> bytes:
         if numbered:
-            return filecolumns.encoded_schema(table, zone, numbered=True)
+            return filecolumns.encoded_schema(table, zone, numbered=True, packs=packs)
         return self._columns.encoded_schema(table, zone)
 
     # Files
@@ -437,11 +468,12 @@ class Relations:
         zone: str,
         *,
         numbered: bool,
+        packs: bool,
     ) -> _Way:
         """Return how a file is read; files with the same columns share one value.
 
         compared: fields outside the table's schema that its equality deletes compare. numbered:
-        the rows are numbered.
+        the rows are numbered. packs: as in `numbered`.
         """
         footer = self._footers[_identity(file.info)]
         metadata = table.loaded.metadata
@@ -461,6 +493,7 @@ class Relations:
             numbered,
             bool(lineage),  # a table without them may have them after an upgrade
             bool(file.task.deletes),
+            packs,
         )
         kept = self._ways.get(key)
         if kept is None:
@@ -475,6 +508,7 @@ class Relations:
                 zone,
                 is_listed=numbered or bool(file.task.deletes),
                 lineage=lineage,
+                packs=packs,
             )
             while len(self._ways) > limits.WAYS_KEPT_MAX:
                 self._ways.popitem(last=False)
@@ -491,15 +525,17 @@ class Relations:
         *,
         is_listed: bool,
         lineage: Sequence[Mapping[str, Any]],
+        packs: bool,
     ) -> _Way:
         """Return how a file is read.
 
         is_listed: the projection lists columns in any case. lineage: fields of row lineage to read.
+        packs: as in `numbered`.
         """
         read = pa.ipc.read_schema(pa.py_buffer(footer))
         by_id = filecolumns.columns_by_id(read, table.loaded.metadata.properties)
         own, zoned, companions = table.fields, table.zoned, table.companions
-        fields, projection = [], []
+        fields, projection, functions = [], [], []
         named = [*own, *lineage]
         for number, field in enumerate((*named, *compared)):
             name = field["name"] if number < len(named) else filecolumns.hidden_name(field["id"])
@@ -510,11 +546,17 @@ class Relations:
                 arrow_type = filecolumns.read_type(field["type"], file_column, zone)
                 fields.append(pa.field(file_column.name, arrow_type))
                 projection.append((name, engine.quoted(file_column.name)))
+                if field["type"] == "variant":
+                    functions.append(filecolumns.variant_kernel(arrow_type, packs=packs))
+                    called = kernelforms.engine_name(functions[-1])
+                    projection[-1] = (name, f"{called}({engine.quoted(file_column.name)})")
             elif not tabletypes.is_computable(field["type"]):
                 # The engine gives NULLs of any type for a column that a file does not have.
                 absent = filecolumns.absent_nested(field, read)
                 fields.append(pa.field(absent, filecolumns.nested_type(field["type"], zone)))
                 projection.append((name, engine.quoted(absent)))
+            elif packs and field["type"] == "variant":
+                projection.append((name, filecolumns.NO_PACKED))
             else:
                 projection.append((name, filecolumns.absent(field, constants, zone)))
             if field["id"] in zoned:
@@ -532,6 +574,7 @@ class Relations:
         return _Way(
             schema=ipc.encode_schema(pa.schema(list(filecolumns.unique(fields)))),
             projection=() if as_it_is else tuple(projection),
+            functions=tuple(functions),
         )
 
     def _present_group(self, way: _Way, members: Sequence[_File]) -> engine.Group | None:
@@ -547,7 +590,12 @@ class Relations:
         directory = self._links.present(_directory_name(linked))
         if directory is None:
             return None
-        return engine.Group(directory=str(directory), schema=way.schema, projection=way.projection)
+        return engine.Group(
+            directory=str(directory),
+            schema=way.schema,
+            projection=way.projection,
+            functions=way.functions,
+        )
 
     def _group(
         self,
@@ -592,6 +640,7 @@ class Relations:
             position_deletes=position_deletes,
             equality_deletes=self._equality_deletes(table, needed, ages),
             row_column="" if numbers is None else shapes.ROW,
+            functions=way.functions,
         )
 
     # Deletes
@@ -643,6 +692,9 @@ class Relations:
         column_names = {field["id"]: field["name"] for field in table.fields}
         if any(not table.zoned.isdisjoint(ids) for ids, _ in by_columns):
             raise errors.unsupported("equality deletes by a column of type TIMESTAMP_TZ")
+        variants = {field["id"] for field in table.fields if field["type"] == "variant"}
+        if any(not variants.isdisjoint(ids) for ids, _ in by_columns):
+            raise errors.unsupported("equality deletes by a column of Iceberg type variant")
         return tuple(
             engine.EqualityDeletes(
                 files=tuple(of_files),
@@ -802,7 +854,9 @@ class _ComparedFields:
             for field in schema["fields"]:
                 if field["id"] in wanted:
                     fields[field["id"]] = field
-        if len(fields) != len(wanted):
+        if len(fields) != len(wanted) or any(
+            field["type"] == "variant" for field in fields.values()
+        ):
             raise errors.unsupported("equality deletes by nested or unknown columns")
         return [fields[field_id] for field_id in sorted(fields)]
 

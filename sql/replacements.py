@@ -69,6 +69,7 @@ OWN_PROPERTIES: Final = (
     tabletypes.DECLARED,
     tabletypes.QUOTED,
     offsets.PROPERTY,
+    tabletypes.VARIANTS,
     column_defaults.PROPERTY,
     keys.PROPERTY,
     fileformats.PROPERTY,

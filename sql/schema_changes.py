@@ -212,6 +212,8 @@ def requirements(metadata: model.TableMetadata, planned: SchemaPlan) -> list[Jso
 
 def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolved) -> None:
     added: list[names.Ident] = []
+    metadata = draft.metadata
+    packs = tabletypes.packs_variants(metadata.properties, draft.fields, metadata.format_version)
     for position, column in enumerate(change.columns):
         if draft.namesake(column.name) is not None:
             if change.if_not_exists:
@@ -224,7 +226,9 @@ def _add_columns(draft: _Draft, change: operations.AddColumns, resolved: Resolve
             "id": field_id,
             "name": column.name.stored,
             "required": column.required,
-            "type": tabletypes.stored_form(column.type, draft.new_id),
+            "type": tabletypes.stored_form(
+                tabletypes.new_column_type(column.type, packs=packs), draft.new_id
+            ),
         }
         if column.comment:
             field["doc"] = column.comment

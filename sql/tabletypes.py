@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog import datatypes, values
-from sql import errors, outcomes, zoned_kernels
+from sql import errors, outcomes, variant_columns, zoned_kernels
 from sql.dialect import shapes, sqltypes
 
 DECLARED = "boathouse.sql.types"
@@ -33,6 +33,13 @@ that name their format."""
 QUOTED = "boathouse.sql.quoted"
 """Table property: JSON list of the ids of the columns whose lower-case names stood in double quotes
 as they were declared. SQL shows these as they are; others it shows in upper case."""
+
+VARIANTS: Final = "boathouse.sql.variants"
+"""Table property: of which type new VARIANT columns are. `variant` is Iceberg's, which a table of
+format version 3 may have; `text` is a string of JSON. Without the property they are texts, unless
+the table has a column of `variant` already."""
+
+VARIANTS_FORMAT_VERSION: Final = 3
 
 SEMISTRUCTURED: Mapping[str | None, sqltypes.SqlType] = {
     "VARIANT": sqltypes.VARIANT,
@@ -52,8 +59,11 @@ ZONED_CUT = "TIMESTAMP_TZ(6) CUT"
 ZONED_DIGITS = re.compile(r"TIMESTAMP_TZ\(([0-5])\)")
 """The same, with fewer digits."""
 
-UNREAD: Final = frozenset({"variant", "unknown", "geometry", "geography"})
+UNREAD: Final = frozenset({"unknown", "geometry", "geography"})
 """Iceberg types whose values SQL does not read: a query that names a column of one is refused."""
+
+UNREAD_PARTS: Final = UNREAD | {"variant"}
+"""Those that it does not read inside a nested type."""
 
 FIELD_ID = "PARQUET:field_id"
 DECLARED_FORM = re.compile(r"(VARCHAR|BINARY|NUMBER)\((\d{1,9})(?:,(\d{1,2}))?\)")
@@ -95,6 +105,8 @@ def sql_type(iceberg_type: Any, declared: str | None = None) -> sqltypes.SqlType
             return sqltypes.SqlType(name="timestamp_ntz", scale=9)
         case "timestamptz_ns":
             return sqltypes.SqlType(name="timestamp_ltz", scale=9)
+        case "variant":
+            return sqltypes.PACKED_VARIANT
         case _ if name in UNREAD:
             return sqltypes.SqlType(name="variant", is_nested=True)
         case "string" if declared in SEMISTRUCTURED:
@@ -251,15 +263,39 @@ def unread(iceberg_type: Any) -> str:
             inner = [iceberg_type["key"], iceberg_type["value"]]
         case _:
             return name if name in UNREAD else ""
-    return next(filter(None, map(unread, inner)), "")
+    return next(filter(None, map(_unread_part, inner)), "")
+
+
+def _unread_part(iceberg_type: Any) -> str:
+    name = datatypes.name_of(iceberg_type)
+    return name if name in UNREAD_PARTS else unread(iceberg_type)
 
 
 # To Iceberg
 
 
+def packs_variants(
+    properties: Mapping[str, str], fields: Iterable[Mapping[str, Any]], format_version: int
+) -> bool:
+    """Return whether new VARIANT columns of a table are of Iceberg's `variant`."""
+    if format_version < VARIANTS_FORMAT_VERSION:
+        return False
+    said = properties.get(VARIANTS)
+    if said is None:
+        return any(field["type"] == "variant" for field in fields)
+    return said == "variant"
+
+
+def new_column_type(column_type: sqltypes.SqlType, *, packs: bool) -> sqltypes.SqlType:
+    """Return a new column's type as the table stores it. packs: as `packs_variants` says."""
+    return sqltypes.PACKED_VARIANT if packs and column_type == sqltypes.VARIANT else column_type
+
+
 def iceberg_type(column_type: sqltypes.SqlType) -> str:
     """Return the Iceberg type under which values of a Snowflake type are stored."""
     match column_type.name:
+        case "variant" if column_type.is_packed:
+            return "variant"
         case "fixed" if column_type.is_integer:
             return "long"
         case "fixed":
@@ -321,7 +357,8 @@ def is_assignable(iceberg_type: Any) -> bool:
             inner = [iceberg_type["key"], iceberg_type["value"]]
             requires = iceberg_type["value-required"]
     return not requires and all(
-        is_assignable(each) and datatypes.name_of(each) not in ("float", "fixed") for each in inner
+        is_assignable(each) and datatypes.name_of(each) not in ("float", "fixed", "variant")
+        for each in inner
     )
 
 
@@ -365,7 +402,7 @@ def engine_type(iceberg_type: Any, zone: str) -> pa.DataType:
             return pa.timestamp("ns")
         case "timestamptz_ns":
             return pa.timestamp("ns", zone)
-        case "string":
+        case "string" | "variant":
             return pa.string_view()
         case "uuid" | "fixed" | "binary":
             return pa.binary()
@@ -402,6 +439,8 @@ def stored_type(iceberg_type: Any) -> pa.DataType:
             return pa.timestamp("us", "UTC")
         case "string":
             return pa.string()
+        case "variant":
+            return variant_columns.STORED
         case "uuid":
             return pa.uuid()
         case "fixed":

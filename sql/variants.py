@@ -14,7 +14,7 @@ import decimal
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -301,6 +301,19 @@ def _unquoted(token: str) -> str:
 def dumps(value: Value) -> str:
     """Return the canonical text of a value; raises BadJson for one nested too deeply."""
     return _dumped(value, SORTED, _canonical)
+
+
+def dumps_with(value: Value, string_of: Callable[[Any], str | None]) -> str:
+    """Like `dumps`, of a value that may contain what is none.
+
+    string_of: returns the string value that stands for it; None for numbers.
+    """
+
+    def default(part: Any) -> Any:
+        string = string_of(part)
+        return _canonical(part) if string is None else string
+
+    return _dumped(value, SORTED, default)
 
 
 def shown(text: str, *, indent: int = INDENT) -> str:

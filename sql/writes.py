@@ -55,7 +55,7 @@ from sql import (
     tabletypes,
     threads,
 )
-from sql.dialect import names, operations, resolve, sqltypes
+from sql.dialect import names, operations, resolve, sqltypes, table_options
 from sql.plan import code, emit
 from storage import blobs, disk
 from storage import model as storage_model
@@ -64,6 +64,8 @@ FILE_SIZE = "write.target-file-size-bytes"
 FILE_SIZE_DEFAULT = 512 << 20
 CODEC = "write.parquet.compression-codec"
 NO_DEFAULTS: Mapping[int, str] = {}
+FORMAT_VERSION = table_options.FORMAT_VERSION
+PACKING_VERSION = str(tabletypes.VARIANTS_FORMAT_VERSION)
 CODECS = frozenset({"zstd", "snappy", "gzip", "lz4", "uncompressed", "none", "brotli"})
 
 
@@ -542,8 +544,12 @@ def _check(
     field: Mapping[str, Any], declared: str | None, *, has_length: bool
 ) -> engine.ColumnConstraint:
     length_max = length_check(field, declared).length_max if has_length else None
-    name = names.shown(field["name"])
-    return engine.ColumnConstraint(name=name, required=field["required"], length_max=length_max)
+    return engine.ColumnConstraint(
+        name=names.shown(field["name"]),
+        required=field["required"],
+        length_max=length_max,
+        is_packed=field["type"] == "variant",
+    )
 
 
 def length_check(field: Mapping[str, Any], declared: str | None) -> engine.ColumnConstraint:
@@ -772,6 +778,7 @@ def new_table(
     """
     taken: set[str] = set()
     fields, declared, quoted = [], {}, []
+    packs = statement.is_iceberg and (FORMAT_VERSION, PACKING_VERSION) in statement.settings
     inner_ids = itertools.count(first_id + len(columns))
     defaults: dict[int, column_defaults.Default] = {}
     for number, column in enumerate(columns, start=first_id):
@@ -782,7 +789,9 @@ def new_table(
             "id": number,
             "name": column.name,
             "required": column.required,
-            "type": tabletypes.stored_form(column.type, inner_ids.__next__),
+            "type": tabletypes.stored_form(
+                tabletypes.new_column_type(column.type, packs=packs), inner_ids.__next__
+            ),
         }
         if statement.is_iceberg and column.type.name == "timestamp_tz":
             raise errors.unsupported("a column of type TIMESTAMP_TZ in an ICEBERG table")
@@ -796,11 +805,13 @@ def new_table(
         if column.is_quoted and names.PLAIN.fullmatch(column.name):
             quoted.append(number)
         text = tabletypes.declared_text(column.type)
-        if text is not None:
+        if text is not None and field["type"] != "variant":
             declared[str(number)] = text
     form = tabletypes.TRANSIENT if statement.is_transient else tabletypes.PLAIN
     properties = {} if statement.is_iceberg else {tabletypes.FORM: form}
     properties |= {name: text for name, text in statement.settings if text is not None}
+    if packs:
+        properties[tabletypes.VARIANTS] = "variant"
     if statement.comment:
         properties["comment"] = statement.comment
     if declared:

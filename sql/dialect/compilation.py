@@ -106,8 +106,8 @@ class ParsedStatement:
         return resolve.bind_changes(self._tree, environment, targets, self._views)
 
     def bind_source(self, environment: shapes.Environment) -> resolve.BoundQuery:
-        """Return the query bound, its columns as a table stores them; raises SqlError."""
-        return resolve.bind_query(self._tree, environment, self._views, stores=True)
+        """Return the query of a multi-table INSERT bound; raises SqlError. Call `needs` first."""
+        return resolve.bind_query(self._tree, environment, self._views)
 
     def bind_clause(
         self, environment: shapes.Environment, number: int, targets: Sequence[sqltypes.SqlType]

@@ -88,19 +88,14 @@ def bind_query(
     tree: Any,
     environment: shapes.Environment,
     views: Mapping[int, Any] = NO_VIEWS,
-    *,
-    stores: bool = False,
 ) -> BoundQuery:
     """Return tree bound; raises SqlError. The tree must have been through `references`.
 
-    views: the trees of the views among the tables, by table use; they too. stores: its columns are
-    as a table stores them.
+    views: the trees of the views among the tables, by table use; they too.
     """
     binder = Binder(environment, views)
     try:
         query = binder.query(tree, None)
-        if stores:
-            query = binder.stored(query)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
     except scopes.PivotWanted as wanted:
@@ -136,16 +131,19 @@ def bind_into(
     """
     binder = Binder(environment, views)
     count = references.bind_count(tree)
+    plain = [sqltypes.unpacked(target) for target in targets]
     try:
         if isinstance(tree, exp.Values) and not environment.rows_relation:
             scope = QueryScope(binder=binder, parent=None)
-            bound = binder.finish(binder.stored(binder.values(tree, scope, targets)), count)
+            rows = binder.values(tree, scope, plain)
+            bound = binder.finish(binder.stored(rows, targets), count)
             return dataclasses.replace(bound, row_count=len(tree.expressions))
         if environment.rows_relation:
             tree = _row_query(tree)
         query = binder.query(tree, None)
         _check_width(len(query.outputs), len(targets))
-        return binder.finish(binder.stored(binder.converted(query, targets, inserts=True)), count)
+        converted = binder.converted(query, plain, inserts=True)
+        return binder.finish(binder.stored(converted, targets), count)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
 
@@ -187,8 +185,8 @@ def bind_changes(
             tree = changes.with_columns_by_name(tree, own, source_columns)
         query = binder.query(tree, None)
         types = [*(output.type for output in query.outputs[:CHANGE_COLUMNS]), *targets]
-        converted = binder.converted(query, types, inserts=True)
-        return binder.finish(binder.stored(converted), references.bind_count(tree))
+        converted = binder.converted(query, [*map(sqltypes.unpacked, types)], inserts=True)
+        return binder.finish(binder.stored(converted, types), references.bind_count(tree))
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
 
@@ -361,16 +359,20 @@ class Binder:
         database, schema, table = (names.shown(part) for part in shape.path)
         return dataclasses.replace(column, database=database, schema=schema, table=table)
 
-    def stored(self, query: PlannedQuery) -> PlannedQuery:
-        """Return a query with its VARIANTs as a table stores them: as JSON."""
+    def stored(self, query: PlannedQuery, targets: Sequence[sqltypes.SqlType]) -> PlannedQuery:
+        """Return a query with its VARIANTs as a table stores them: as JSON, or packed.
+
+        targets: the types of the table's columns.
+        """
         if not any(output.type.is_variant for output in query.outputs):
             return query
         alias = self.alias("stored")
         items = []
-        for output in query.outputs:
+        for output, target in zip(query.outputs, targets, strict=True):
             value: code.Part = code.ColumnUse(relation=alias, name=output.unique)
             if output.type.is_variant:
-                value = code.kernel("_v_stored", code.exactly(value, sqltypes.TEXT))
+                name = "_v_packed" if target.is_packed else "_v_stored"
+                value = code.kernel(name, code.exactly(value, sqltypes.TEXT))
             items.append(relations.ProjectItem(name=output.unique, value=value))
         named = relations.Named(query=query.rel, alias=alias)
         return dataclasses.replace(query, rel=relations.Project(source=named, items=tuple(items)))

@@ -848,6 +848,8 @@ def _stored_column(shape: shapes.TableShape, column: Expr) -> Expr:
     """Return a column of a table as it is computed with; a result's VARIANT is read already."""
     if shape.shown:
         return column
+    if column.type.is_packed:
+        return dataclasses.replace(column, type=sqltypes.unpacked(column.type))
     if column.type.is_variant:
         return rewrites.read_variant(column)
     if column.type.name == "timestamp_ltz" and column.type.scale > rewrites.MICROSECOND_DIGITS:

@@ -41,8 +41,9 @@ class SqlType:
     is_nested: an object or array is held in the engine's own nested type, as Iceberg's struct, map
     and list are. structure: of a nested value, if SQL reads what is in it. digits: of a time that
     is held in microseconds, how many of a second it is shown with; None means scale. Six are those
-    that a column's declaration names. inputs: of a text, the models by which the session reads it
-    as a date or time; None means AUTO. It is no part of what a type is.
+    that a column's declaration names. is_packed: a VARIANT column is stored in Iceberg's `variant`
+    (`sql.variant_columns`); expressions have no such type. inputs: of a text, the models by which
+    the session reads it as a date or time; None means AUTO. It is no part of what a type is.
     """
 
     name: TypeName
@@ -56,6 +57,7 @@ class SqlType:
     is_nested: bool = False
     structure: Structure | None = None
     digits: int | None = None
+    is_packed: bool = False
     inputs: formats.Inputs | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @property
@@ -103,6 +105,7 @@ CLOCKS = frozenset({"time", "timestamp_ntz", "timestamp_ltz", "timestamp_tz"})
 MICROSECOND_DIGITS = 6
 BINARY = SqlType(name="binary")
 VARIANT = SqlType(name="variant")
+PACKED_VARIANT = SqlType(name="variant", is_packed=True)
 OBJECT = SqlType(name="object")
 ARRAY = SqlType(name="array")
 
@@ -148,6 +151,11 @@ def interval_of(text: str) -> SqlType | None:
 def text(length: int | None) -> SqlType:
     """Return VARCHAR(length)."""
     return SqlType(name="text", length=length)
+
+
+def unpacked(sql_type: SqlType) -> SqlType:
+    """Return the type that expressions have for values of a column's type."""
+    return VARIANT if sql_type.is_packed else sql_type
 
 
 def at_microseconds(sql_type: SqlType) -> SqlType:
@@ -212,6 +220,8 @@ def arrow_name(sql_type: SqlType) -> str:
             return "Int64"
         case "interval_day_time":
             return "Decimal128(38, 0)"
+        case "variant" if sql_type.is_packed:
+            return "Binary"
         case "variant" | "object" | "array" if sql_type.is_variant:
             return "Utf8"
     raise AssertionError(f"{sql_type.name} has no Arrow name")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import ValidationError
 
-from sql import shell
 from tests.kit import rest as rest_kit
 from tests.kit.engines import Engines
 
@@ -25,7 +24,7 @@ def _namespace(engines: Engines) -> None:
     engines.spark(f"CREATE NAMESPACE documented.{NAMESPACE}")
 
 
-def test_variants_of_spark_and_duckdb_are_read_by_both(engines: Engines) -> None:
+def test_variants_of_spark_duckdb_and_sql_are_read_by_all_three(engines: Engines) -> None:
     name = f"{NAMESPACE}.variants"
     engines.spark(
         f"CREATE TABLE documented.{name} (id BIGINT, v VARIANT) TBLPROPERTIES ("
@@ -38,25 +37,126 @@ def test_variants_of_spark_and_duckdb_are_read_by_both(engines: Engines) -> None
     engines.duckdb(
         f"INSERT INTO lake.{name} VALUES (2, {{'a': 7}}::VARIANT), (3, {{'a': 8}}::VARIANT)"
     )
+    engines.sql(f"""insert into {name} select 4, parse_json('{{"a": 9, "c": {{"d": [true]}}}}')""")
     engines.spark(f"REFRESH TABLE documented.{name}")
-    assert sorted(engines.spark(f"SELECT id, to_json(v) FROM documented.{name}")) == [
+    expected = [
         (1, '{"a":[1,2.5,"x"],"b":null}'), (2, '{"a":7}'), (3, '{"a":8}'),
+        (4, '{"a":9,"c":{"d":[true]}}'),
     ]  # fmt: skip
+    assert sorted(engines.spark(f"SELECT id, to_json(v) FROM documented.{name}")) == expected
+    assert sorted(engines.sql(f"select id, to_json(v) from {name}")) == expected
     assert engines.spark(
         f"SELECT id FROM documented.{name} WHERE try_variant_get(v, '$.a', 'int') = 7"
     ) == [(2,)]
+    assert engines.sql(f"select id from {name} where try_to_number(v:a::varchar) = 7") == [(2,)]
     assert engines.duckdb(f"SELECT v.a::VARCHAR FROM lake.{name} ORDER BY id") == [
-        ("[1, 2.5, x]",), ("7",), ("8",),
+        ("[1, 2.5, x]",), ("7",), ("8",), ("9",),
     ]  # fmt: skip
     engines.spark(f"DELETE FROM documented.{name} WHERE id = 1")
-    assert sorted(engines.duckdb(f"SELECT id, v.a::BIGINT FROM lake.{name}")) == [(2, 7), (3, 8)]
-
-    assert sorted(engines.sql(f"select id from {name}")) == [(2,), (3,)]
-    refused = "Unsupported feature 'column V of Iceberg type variant'"
-    with pytest.raises(shell.ShellError, match=refused):
-        engines.sql(f"select * from {name}")
+    engines.sql(f"delete from {name} where v:a = 8")
+    assert sorted(engines.duckdb(f"SELECT id, v.a::BIGINT FROM lake.{name}")) == [(2, 7), (4, 9)]
+    assert sorted(engines.sql(f"select id from {name}")) == [(2,), (4,)]
     with pytest.raises(ValueError, match="Unsupported field type: 'variant'"):
         engines.catalog.load_table(name)
+
+
+SPARK_TYPES = {
+    "1Y": ("INTEGER", "1"),
+    "300S": ("INTEGER", "300"),
+    "-70000": ("INTEGER", "-70000"),
+    "9223372036854775807L": ("INTEGER", "9223372036854775807"),
+    "1.5D": ("DOUBLE", "1.5"),
+    "float(0.25)": ("DOUBLE", "0.25"),
+    "1.50BD": ("DECIMAL", "1.5"),
+    "123456789012.345BD": ("DECIMAL", "123456789012.345"),
+    "12345678901234567890123456789012345678BD": (
+        "INTEGER",
+        "12345678901234567890123456789012345678",
+    ),
+    "true": ("BOOLEAN", "true"),
+    "'a text'": ("VARCHAR", "a text"),
+    "repeat('é', 200)": ("VARCHAR", "é" * 200),
+    "X'00FF'": ("BINARY", "00FF"),
+    "DATE '2026-11-29'": ("DATE", "2026-11-29"),
+    "DATE '-0044-03-15'": ("DATE", "-0044-03-15"),
+    "TIMESTAMP_NTZ '2026-11-29 01:02:03.456789'": ("TIMESTAMP_NTZ", "2026-11-29 01:02:03.456"),
+    "TIMESTAMP '1969-12-31 23:59:59.999999 UTC'": (
+        "TIMESTAMP_LTZ",
+        "1969-12-31 23:59:59.999 +0000",
+    ),
+    "to_variant_object(array(1, 2, 3))": ("ARRAY", "[1,2,3]"),
+    "to_variant_object(named_struct('b', 1, 'a', DATE '2026-01-01'))": (
+        "OBJECT",
+        '{"a":"2026-01-01","b":1}',
+    ),
+    "to_variant_object(map('k', 1.5D))": ("OBJECT", '{"k":1.500000000000000e+00}'),
+}
+"""A value of Spark: its type in SQL, and its text."""
+
+
+def test_every_type_of_a_variant_that_spark_writes_is_read(engines: Engines) -> None:
+    name = f"{NAMESPACE}.spark_types"
+    engines.spark(f"CREATE TABLE documented.{name} (id INT, v VARIANT) {V3}")
+    selects = " UNION ALL ".join(
+        f"SELECT {at}, CAST({text} AS VARIANT)" for at, text in enumerate(SPARK_TYPES)
+    )
+    engines.spark(f"INSERT INTO documented.{name} {selects}")
+    text = f"select typeof(v), v::varchar from {name} order by id"
+    assert dict(zip(SPARK_TYPES, engines.sql(text), strict=True)) == SPARK_TYPES
+
+
+SQL_TYPES = {
+    # A value of SQL: its type and text in Spark, its type and text in DuckDB.
+    "to_variant(7)": ("BIGINT", "7", "INT8", "7"),
+    "to_variant(70000)": ("BIGINT", "70000", "INT32", "70000"),
+    "to_variant(1.5)": ("DECIMAL(2,1)", "1.5", "DECIMAL(2, 1)", "1.5"),
+    "to_variant(12345678901234567890123.5)": (
+        "DECIMAL(24,1)", "12345678901234567890123.5", "DECIMAL(38, 1)", "12345678901234567890123.5",
+    ),
+    "to_variant(1.5::float)": ("DOUBLE", "1.5", "DOUBLE", "1.5"),
+    "to_variant(true)": ("BOOLEAN", "true", "BOOL_TRUE", "true"),
+    "to_variant('é')": ("STRING", '"é"', "VARCHAR", "é"),
+    "to_variant(repeat('x', 100))": ("STRING", f'"{"x" * 100}"', "VARCHAR", "x" * 100),
+    "to_variant('2026-01-02'::date)": ("DATE", '"2026-01-02"', "DATE", "2026-01-02"),
+    "to_variant('2026-01-02 03:04:05.678901'::timestamp_ntz)": (
+        "TIMESTAMP_NTZ", '"2026-01-02 03:04:05.678901"',
+        "TIMESTAMP_MICROS", "2026-01-02 03:04:05.678901",
+    ),
+    "to_variant('2026-01-02 03:04:05.678901 +0000'::timestamp_ltz)": (
+        "TIMESTAMP", '"2026-01-02 03:04:05.678901+00:00"',
+        "TIMESTAMP_MICROS_TZ", "2026-01-02 03:04:05.678901+00",
+    ),
+    "to_variant(to_binary('00AB', 'hex'))": ("BINARY", '"AKs="', "BLOB", "\\x00\\xAB"),
+    "parse_json('null')": ("VOID", "null", "VARIANT_NULL", None),
+    "parse_json('[1, null, {\"b\": 2, \"a\": []}]')": (
+        "ARRAY<VARIANT>", '[1,null,{"a":[],"b":2}]', "ARRAY(3)", "[1, NULL, {'a': [], 'b': 2}]",
+    ),
+}  # fmt: skip
+
+
+def test_every_type_of_a_variant_that_sql_writes_is_read_by_spark_and_duckdb(
+    engines: Engines,
+) -> None:
+    name = f"{NAMESPACE}.sql_types"
+    create = "create iceberg table sql_types (id int, v variant) iceberg_version = 3"
+    engines.sql(create, schema=NAMESPACE)
+    for number, text in enumerate(SQL_TYPES):
+        engines.sql(f"insert into sql_types select {number}, {text}", schema=NAMESPACE)
+    by_spark = engines.spark(
+        f"SELECT schema_of_variant(v), to_json(v) FROM documented.{name} ORDER BY id"
+    )
+    engines.duckdb("SET TimeZone = 'UTC'")
+    by_duckdb = engines.duckdb(f"SELECT variant_typeof(v), v::VARCHAR FROM lake.{name} ORDER BY id")
+    read = [(*one, *other) for one, other in zip(by_spark, by_duckdb, strict=True)]
+    assert dict(zip(SQL_TYPES, read, strict=True)) == SQL_TYPES
+    # Of a TIME Spark 4.1 has no variant.
+    engines.sql("insert into sql_types select 100, to_variant('01:02:03'::time)", schema=NAMESPACE)
+    assert engines.duckdb(f"SELECT v::TIME::VARCHAR FROM lake.{name} WHERE id = 100") == [
+        ("01:02:03",)
+    ]
+    engines.spark(f"REFRESH TABLE documented.{name}")
+    with pytest.raises(Exception, match="UNKNOWN_PRIMITIVE_TYPE_IN_VARIANT"):
+        engines.spark(f"SELECT to_json(v) FROM documented.{name} WHERE id = 100")
 
 
 def test_rows_from_before_a_column_have_its_default_in_every_engine(engines: Engines) -> None:

@@ -288,6 +288,28 @@ def test_faults_are_those_of_snowflake_and_refusals_name_their_construct(
     assert good == [[["int:1"]]]
 
 
+WITH_VARIANT = """
+import snowflake.connector
+cursor.execute("create or replace schema with_variant")
+cursor.execute("use warehouse big")
+cursor.execute("create iceberg table t (v variant, id int) iceberg_version = 3")
+cursor.execute("insert into t select parse_json('[1]'), 1 union all select null, 2")
+say(cursor.execute("select sum(id), count(*) from t").fetchall())
+say(cursor.execute("select 'x' from t where 1 = 1").fetchall())
+try:
+    say(cursor.execute("select v from t").fetchall())
+except snowflake.connector.errors.ProgrammingError as error:
+    say(error.errno)
+"""
+
+
+def test_a_table_with_a_variant_is_read_without_that_column(lake: server_kit.Running) -> None:
+    rows, words, refused = said(lake, WITH_VARIANT)
+    assert words == [[["x"], ["x"]]]
+    assert rows == [[["int:3", "int:2"]]]
+    assert refused == ["int:2"]
+
+
 ENDLESS = "select count(*) from t a, t b, t c, t d where a.n * b.n * c.n * d.n = -1"
 
 STOPS = f"""
