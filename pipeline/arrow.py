@@ -195,6 +195,11 @@ def _target(server: settings.ServerEndpoint, load: jobs.Load) -> _Target:
         table = catalog.load_table(identifier)
     except NoSuchTableError:
         return _Target(catalog=catalog, identifier=identifier, table=None)
+    except ValueError as error:
+        unread = catalogs.unread_type(error)
+        if unread is None:
+            raise
+        raise errors.NotForArrow(f"a table with a column of {unread}") from error
     _check_table(table, load)
     retries.forget(table)
     return _Target(catalog=catalog, identifier=identifier, table=table)

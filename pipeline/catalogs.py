@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ TRIES_MAX = 5
 PAUSE_SECONDS = 1
 """The pause after a 429 that names none."""
 PAUSE_SECONDS_MAX = 30
+UNREAD_TYPE = re.compile(r"Unsupported field type: '(\w+)'")
+"""How PyIceberg 0.12 refuses a table with a column of a type that it does not have."""
 
 
 def opened(server: settings.ServerEndpoint, warehouse: str) -> Any:
@@ -61,6 +64,19 @@ def failures() -> Iterator[None]:
     except OSError as error:
         reason = " ".join(str(error).split())[:REASON_MAX]
         raise errors.NoServer(f"the rows could not be written to the server: {reason}") from error
+    except ValueError as error:
+        unread = unread_type(error)
+        if unread is None:
+            raise
+        raise errors.PipelineError(
+            f"the table has a column of {unread}, which PyIceberg does not read"
+        ) from error
+
+
+def unread_type(error: ValueError) -> str | None:
+    """Return the Iceberg type for which PyIceberg refuses a table; None for another error."""
+    match = UNREAD_TYPE.search(str(error))
+    return None if match is None else match[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

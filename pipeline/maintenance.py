@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from pipeline import errors, progress, retries, session, settings, sources
+from pipeline import errors, progress, retries, session, settings, shredding, sources
 
 Strategy: TypeAlias = Literal["auto", "binpack", "sort", "z-order"]
 """How a compaction arranges rows: as they come, by the table's sort order, or along a curve
@@ -146,7 +146,11 @@ def compact(
     more are removed. Raises BadArgument where a strategy sorts and the table has no sort order;
     SparkJobFailed, also after some groups were committed.
     """
-    with open_spark(table.warehouse) as spark:
+    with contextlib.ExitStack() as opened:
+        spark = opened.enter_context(open_spark(table.warehouse))
+        with session.failures():
+            loaded = spark.catalog(table.warehouse).loadTable(spark.identifier(table))
+            opened.enter_context(shredding.by_rows(spark, str(loaded.schema().toString())))
         arrangement_arguments = arrangement(spark, table, strategy)
         options = compaction_options(
             spark,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline import errors, frames, jobs, progress, session, settings, steps
+from pipeline import errors, frames, jobs, progress, session, settings, shredding, steps
 
 # Columns of this module beside the table's own.
 _FILE = "__boathouse_file"
@@ -158,7 +158,8 @@ def _worked_out(
             f"--mode merge into {target.full}, a table of format version 3, keeps the ids of "
             f"rows, which cannot be written at {spark.remote.address}; name another --master"
         )
-    stored = spark.session.read.table(target.quoted)
+    options = shredding.read_options(str(basis.table.schema().toString()))
+    stored = spark.session.read.options(**options).table(target.quoted)
     lineage = (ROW_ID, WRITTEN_BY) if _has_lineage(spark, basis) else ()
     applied = _applied(merge, in_order(newest, stored), stored, lineage)
     held.append(applied.persist())

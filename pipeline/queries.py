@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline import errors, jobs, merging, progress, session, steps
+from pipeline import errors, jobs, merging, progress, session, shredding, steps
 
 _STATEMENTS = (
     "org.apache.spark.sql.catalyst.plans.logical.Command",
@@ -143,6 +143,7 @@ def _target(spark: session.Spark, load: jobs.Load, frame: Any, basis: merging.Ba
     """Return the rows that the table will have."""
     if load.mode == "replace" or basis.snapshot_id is None:
         return frame
-    stored = spark.session.read.table(load.table.quoted)
+    options = shredding.read_options(str(basis.table.schema().toString()))
+    stored = spark.session.read.options(**options).table(load.table.quoted)
     stored = merging.without_files(stored, basis.rewritten)
     return stored.unionByName(merging.in_order(frame, stored), allowMissingColumns=True)

@@ -10,8 +10,9 @@ SQL, else by the server's SQL.
 from __future__ import annotations
 
 import contextlib
+import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from pipeline import (
     loads,
     session,
     settings,
+    shredding,
     sources,
     unloads,
     watermarks,
@@ -203,11 +205,12 @@ def frame(
         yield jdbc.frame(spark, load.relation, rows)
         return
     _open_catalog(spark, server, rows.table.warehouse, load.table.warehouse)
-    options: Mapping[str, int] = (
+    options: dict[str, Any] = (
         {"versionAsOf": rows.until}
         if rows.after is None
         else {"start-snapshot-id": rows.after, "end-snapshot-id": rows.until}
     )
+    options |= shredding.read_options(json.dumps(loads.metadata(server, rows.table)))
     yield spark.session.read.format("iceberg").options(**options).table(rows.table.quoted)
 
 
