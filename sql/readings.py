@@ -72,13 +72,14 @@ class ReadingStep:
 class _Reading:
     """A result, and what of its environment it was read with.
 
-    looked_at: of the context. variables: the literals of those that were looked at, by their names.
+    looked_at: of the context. variables: the literals of those that were looked at, by their names;
+    None for one that the session did not have.
     """
 
     tables: tuple[shapes.TableShape, ...]
     others: tuple[Any, ...]
     looked_at: Mapping[str, Any]
-    variables: Mapping[str, expressions.Expr]
+    variables: Mapping[str, expressions.Expr | None]
     result: Any
     size_bytes: int
 
@@ -106,7 +107,7 @@ class Looks:
     """
 
     values: dict[str, Any] = field(default_factory=dict)
-    variables: dict[str, expressions.Expr] = field(default_factory=dict)
+    variables: dict[str, expressions.Expr | None] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -221,14 +222,16 @@ class _Noting:
 
 
 class _NotingVariables(Mapping[str, expressions.Expr]):
-    """A session's variables that note which of them are read. Mutable."""
+    """A session's variables that note which of them are read, or looked for. Mutable."""
 
     def __init__(self, variables: Mapping[str, expressions.Expr], looks: Looks) -> None:
         self._variables = variables
         self._looks = looks
 
     def __getitem__(self, name: str) -> expressions.Expr:
-        value = self._looks.variables[name] = self._variables[name]
+        value = self._looks.variables[name] = self._variables.get(name)
+        if value is None:
+            raise KeyError(name)
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -240,9 +243,14 @@ class _NotingVariables(Mapping[str, expressions.Expr]):
         return len(self._variables)
 
 
-def _is_same(one: expressions.Expr | None, other: expressions.Expr) -> bool:
-    """Return whether two literals are the same; -0.0, which is equal to 0.0, is another one."""
-    return one == other and repr(getattr(one, "literal", None)) == repr(other.literal)
+def _is_same(one: expressions.Expr | None, other: expressions.Expr | None) -> bool:
+    """Return whether two literals are the same, or there is none.
+
+    -0.0, which is equal to 0.0, is another one.
+    """
+    if one is None or other is None:
+        return one is other
+    return one == other and repr(one.literal) == repr(other.literal)
 
 
 ENTRY_BYTES: Final = 1_000
@@ -279,7 +287,8 @@ def _size_bytes(
     size_bytes = ENTRY_BYTES + sum(sys.getsizeof(text) for _, text in step.views)
     for variable in looks.variables.values():
         # Its text also stands in the query's own, and in its conditions.
-        size_bytes += CONDITION_BYTES + 3 * sys.getsizeof(variable.literal)
+        literal = None if variable is None else variable.literal
+        size_bytes += CONDITION_BYTES + 3 * sys.getsizeof(literal)
     size_bytes += sum(sys.getsizeof(each) for each in step.arguments)
     for table in environment.tables:
         size_bytes += sum(_column_bytes(column.name, column.type) for column in table.columns)

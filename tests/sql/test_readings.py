@@ -183,6 +183,7 @@ def test_a_text_is_read_again_for_a_table_that_has_changed(changes: dict[str, An
             "select ?, a from t",
             "select $x from t",
             "select a from t where a > $x",
+            "select getvariable('X'), getvariable('Y'), a from t",
         )
         for text in texts:
             for each in ({}, changes, {}, *others, changes):
