@@ -69,6 +69,8 @@ class _Draft:
         self.quoted = set(tabletypes.quoted_ids(metadata.properties))
         self.defaults = column_defaults.read(metadata.properties)
         self.keys = list(keys.read(metadata.properties, schema))
+        of_table = offsets.companions(self.fields, metadata.properties)
+        self.companion_ids = {column: field["id"] for column, field in of_table.items()}
         self.last_id = metadata.last_column_id
         self.more: list[Json] = []
         self.checks_nulls: list[str] = []
@@ -77,14 +79,13 @@ class _Draft:
     @property
     def companions(self) -> dict[int, Json]:
         """The columns of offsets, by the ids of their columns."""
-        of_table = offsets.companions(self.fields, self.metadata.properties)
-        by_id = {field["id"]: field for field in self.fields} if of_table else {}
-        return {column: by_id[companion["id"]] for column, companion in of_table.items()}
+        by_id = {field["id"]: field for field in self.fields} if self.companion_ids else {}
+        return {column: by_id[companion] for column, companion in self.companion_ids.items()}
 
     @property
     def columns(self) -> list[Json]:
         """The columns in SQL."""
-        hidden = {field["id"] for field in self.companions.values()}
+        hidden = set(self.companion_ids.values())
         return [field for field in self.fields if field["id"] not in hidden]
 
     def namesake(self, ident: names.Ident) -> Json | None:
@@ -290,18 +291,21 @@ def _drop_columns(draft: _Draft, change: operations.DropColumns) -> None:
                 continue
             raise errors.invalid_identifier(ident.folded)
         field_ids = {field["id"], *_nested_ids(field)}
+        companion = draft.companions.get(field["id"])
+        if companion is not None:
+            field_ids.add(companion["id"])
         if field_ids & partitioned:
             raise _cannot_drop(ident, "the table is partitioned by it")
         if field_ids & sorted_by:
             raise _cannot_drop(ident, "it is part of the clustering key: DROP CLUSTERING KEY first")
         if any(field["id"] in key.columns for key in draft.keys):
             raise _cannot_drop(ident, "it is part of a key: drop the key first")
-        companion = draft.companions.get(field["id"])
         draft.fields.remove(field)
         if companion is None:
             draft.declared.pop(field["id"], None)
         else:  # time travel still reads both columns, which need their properties
             draft.fields.remove(companion)
+            del draft.companion_ids[field["id"]]
         draft.defaults.pop(field["id"], None)
         draft.quoted.discard(field["id"])
     if not draft.columns:

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import re
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -538,6 +539,61 @@ def test_columns_of_a_wide_table_get_theirs_in_one_pass() -> None:
     assert offsets.visible(together, {**properties, **added.properties}) == fields
     wider = {**properties, **added.properties}
     assert offsets.missing(together, wider, last_id=2 * count) is None
+
+
+def test_alter_table_of_many_columns_looks_for_those_of_offsets_once(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        count = 1_000
+        declared = ", ".join(f"c{number} timestamp_tz" for number in range(count))
+        changed = ", ".join(f"d{number}" for number in range(count))
+        seconds = {}
+        for name in ("plain", "wide"):
+            await local.rows(f"create table {name} ({declared})")
+            if name == "wide":
+                await local.rows(f"insert into wide (c0) values ('{WEST}')")
+                await local.rows("truncate table wide")
+                assert len(fields_of(local, "ns.wide")) == 2 * count
+            started_at = time.process_time()
+            await local.rows(f"alter table {name} add column {changed.replace(',', ' int,')} int")
+            await local.rows(f"alter table {name} drop column {changed}")
+            seconds[name] = time.process_time() - started_at
+        assert seconds["wide"] < 6 * seconds["plain"]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_column_is_not_dropped_while_another_engine_orders_by_its_offsets(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, z timestamp_tz)")
+        await local.rows(f"insert into t values (1, '{WEST}')")
+        ordering = {"source-id": 3, "transform": "identity"}
+        sort_field = {**ordering, "direction": "asc", "null-order": "nulls-first"}
+        await alter(
+            local,
+            {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": [sort_field]}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+        )
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows("alter table t drop column z")
+        assert "DROP CLUSTERING KEY first" in caught.value.message
+        await local.rows(f"insert into t values (2, '{EAST}')")
+        assert await shown(local) == [(1, WEST), (2, EAST)]
+        await local.rows("alter table t drop clustering key")
+        await alter(
+            local,
+            {"action": "add-spec", "spec": {"fields": [{**ordering, "name": "minutes"}]}},
+            {"action": "set-default-spec", "spec-id": -1},
+        )
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows("alter table t drop column z")
+        assert "the table is partitioned by it" in caught.value.message
+        await alter(local, {"action": "set-default-spec", "spec-id": 0})
+        await local.rows("alter table t drop column z")
+        assert list(fields_of(local)) == ["a"]
+
+    local_sql.run_local(tmp_path, work)
 
 
 # Transactions and writers at the same time
