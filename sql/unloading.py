@@ -162,7 +162,7 @@ def _items(bound: resolve.BoundQuery, file_format: fileformats.FileFormat) -> li
         elif sql_type.name in sqltypes.SEMISTRUCTURED:
             column = f"TO_JSON({column})"
         elif sql_type.name == "timestamp_tz":
-            column = f"TO_TIMESTAMP_NTZ({column})"
+            column = f"TO_TIMESTAMP_LTZ({column})"  # an instant; Parquet has no type with an offset
         elif sql_type.name in intervals.NAMES:
             column = f"TO_VARCHAR({column})"
         items.append(column)

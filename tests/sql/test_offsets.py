@@ -451,6 +451,27 @@ def test_copy_and_insert_into_several_tables_keep_offsets(tmp_path: Path) -> Non
     local_sql.run_local(tmp_path, work)
 
 
+def test_parquet_of_a_stage_has_the_instants(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("alter session set timezone = 'Asia/Tokyo'")
+        await local.rows("create table t (a int, z timestamp_tz)")
+        await local.rows(f"insert into t values (1, '{WEST}'), (2, '{EAST}'), (3, null)")
+        await local.rows("create stage s")
+        await local.rows("copy into @s from t header = true file_format = (type = parquet)")
+        await local.rows("create table u like t")
+        await local.rows(
+            "copy into u from @s file_format = (type = parquet)"
+            " match_by_column_name = case_insensitive"
+        )
+        assert await shown(local, "u") == [
+            (1, "2024-01-01 17:00 +09:00"),
+            (2, "2024-01-01 03:30 +09:00"),
+            (3, None),
+        ]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_queries_compare_instants(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows("create table t (a int, z timestamp_tz)")
