@@ -281,10 +281,7 @@ def parse_policy(
     and to look them up again would hold the event loop for half a second.
     Raises MalformedPolicy with the path of the fault.
     """
-    if isinstance(document, str | bytes):
-        document = decode(document)
-    if not isinstance(document, Mapping):
-        raise _fault("", "a policy is a JSON object")
+    document = decode(document) if isinstance(document, str | bytes) else _checked_object(document)
     _check_elements(document, DOCUMENT_ELEMENTS, "")
     version = document.get("Version", VERSIONS[1])
     if version not in VERSIONS:
@@ -330,14 +327,22 @@ def parse_policy(
     )
 
 
-def decode(text: str | bytes) -> Any:
-    """Return the decoded JSON of a policy. Raises MalformedPolicy."""
+def decode(text: str | bytes) -> Mapping[str, Any]:
+    """Return the decoded JSON of a policy. Raises MalformedPolicy, also for a text in JSON, which
+    would be taken for the JSON of a policy."""
     if len(text) > limits.POLICY_BYTES_MAX:
         raise _fault("", f"a policy is at most {limits.POLICY_BYTES_MAX} bytes long")
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        document = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _fault("", f"this is not JSON: {error}") from None
+    return _checked_object(document)
+
+
+def _checked_object(document: Any) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise _fault("", "a policy is a JSON object")
+    return document
 
 
 def _check_patterns_count(entries: Sequence[Any]) -> None:

@@ -386,6 +386,7 @@ DENY = statement("Deny", "s3tables:*", "everything")
     [
         ("{", "this is not JSON"),
         ("[]", "a policy is a JSON object"),
+        (json.dumps(json.dumps({"Statement": DENY})), "a policy is a JSON object"),
         ({"Version": "2012-10-17"}, "Statement: is missing"),
         ({"Statement": {**DENY, "Effect": "Perhaps"}}, "Statement.Effect"),
         ({"Statement": {**DENY, "Action": "s3tables:GetTabel"}}, "did you mean"),

@@ -615,6 +615,7 @@ def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signat
         policy("B", Condition={"StringWhatever": {"aws:Referer": "x"}}),
         policy("B", Principal=None, NotPrincipal={"AWS": OTHER_ACCOUNT}),
         policy("B", Sid="x" * 21_000),
+        json.dumps(policy("B")),
         policy("B").encode("utf-16").decode("latin-1"),
     ],
 )
