@@ -588,7 +588,7 @@ VARIANT_MARKS: dict[str, tuple[str, pa.DataType]] = {
 
 def _variant_of_instant(_: re.Match[str], zone: str) -> Kernel:
     """A TIMESTAMP_LTZ as a VARIANT, as the session's zone shows it."""
-    offset_text = kernel("_offset_text", zone=zone)
+    offset_text = kernel("_offset_exact", zone=zone)
 
     def function(instants: Any) -> Any:
         local = zones.local_of(instants.cast(pa.int64()), zone)

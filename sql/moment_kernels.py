@@ -130,7 +130,7 @@ TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:\s*([aApP][
 ISO = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
     r"(?:(?:[Tt]|\s+)(\d{1,2})(?::(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?"
-    r"\s*(Z|z|[+-](?:\d{2}(?::?\d{2})?|\d(?::\d{2})?))?)?"
+    r"\s*(Z|z|[+-](?:\d{2}(?::?\d{2}|\d{4})?|\d(?::\d{2})?))?)?"
 )
 
 NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
@@ -254,9 +254,12 @@ def _zone(text: str | None) -> datetime.timezone | None:
     if text in ("Z", "z"):
         return datetime.UTC
     hours, colon, minutes = text[1:].partition(":")
+    seconds = ""
     if not colon:
-        hours, minutes = hours[:2], hours[2:]
-    offset = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
+        hours, minutes, seconds = hours[:2], hours[2:4], hours[4:]
+    offset = datetime.timedelta(
+        hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0)
+    )
     return datetime.timezone(-offset if text[0] == "-" else offset)
 
 
@@ -430,13 +433,19 @@ def _local_instant(_: re.Match[str], zone: str) -> Kernel:
 
 
 def _offset_text(match: re.Match[str], zone: str) -> Kernel:
-    """The offset of an instant in the session's zone: +hhmm, or +hh:mm."""
-    separator = ":" if match.group(1) == "colon" else ""
+    """The offset of an instant in the session's zone: +hhmm, or +hh:mm.
+
+    The exact one is +hhmm, or +hhmmss if it has seconds, as those of times before time zones do.
+    """
+    form = match.group(1)
+    separator = ":" if form == "colon" else ""
     arrow_type = pa.timestamp("us", zone)
 
     def text(micros: int) -> str:
-        hours, minutes = divmod(abs(micros) // 60_000_000, 60)
-        return f"{'-' if micros < 0 else '+'}{hours:02}{separator}{minutes:02}"
+        minutes, second = divmod(abs(micros) // 1_000_000, 60)
+        hour, minute = divmod(minutes, 60)
+        shown = f"{'-' if micros < 0 else '+'}{hour:02}{separator}{minute:02}"
+        return f"{shown}{second:02}" if second and form == "exact" else shown
 
     def function(instants: Any) -> Any:
         micros = instants.cast(pa.int64())
@@ -727,7 +736,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
     (re.compile("_local_instant"), _local_instant),
     (re.compile(r"_(try_)?to_instant"), _to_instant),
-    (re.compile(r"_offset_(text|colon)"), _offset_text),
+    (re.compile(r"_offset_(text|colon|exact)"), _offset_text),
     (re.compile(r"_(try_)?to_zoned"), _to_zoned),
     (re.compile(r"_(try_)?parse_instant" + PARSED), _parse_instant),
     (re.compile(r"_(try_)?parse_zoned" + PARSED), _parse_zoned),

@@ -140,10 +140,10 @@ def _decoded(text: str) -> pa.DataType:
 
 def read(form: str, zone: str, leaf: Leaf) -> Kernel:
     """A file's group as the canonical texts of VARIANTs. zone: the session's."""
-    of_instants = leaf("_v_of_instant")
+    offset_texts = leaf("_offset_exact")
 
     def function(array: Any) -> Any:
-        texts = _texts(_rows(array, variant_encoding.scalar_value), zone, of_instants)
+        texts = _texts(_rows(array, variant_encoding.scalar_value), zone, offset_texts)
         checked = variant_kernels.check_lengths(kernelforms.array_of(texts, pa.string()))
         return checked.cast(pa.string_view())
 
@@ -176,7 +176,7 @@ def _volatile(function: Callable[..., Any], argument: Any, result: Any) -> Kerne
     return Kernel(function=function, arguments=(argument,), result=result, volatility="volatile")
 
 
-def _texts(rows: Iterable[Node], zone: str, of_instants: Kernel) -> list[str | None]:
+def _texts(rows: Iterable[Node], zone: str, offset_texts: Kernel) -> list[str | None]:
     """Return the canonical text of each row; None for NULL.
 
     A value takes many times its bytes while it is one, so that only those with instants are kept.
@@ -193,14 +193,17 @@ def _texts(rows: Iterable[Node], zone: str, of_instants: Kernel) -> list[str | N
 
     texts: list[str | None] = []
     waiting: dict[int, Node] = {}
+    size = 0
     try:
         for row in rows:
             before = noted
-            texts.append(None if row is MISSING else variants.dumps_with(row, string_of))
+            text = None if row is MISSING else variants.dumps_with(row, string_of)
+            size = _with_length(size, 0 if text is None else len(text))
+            texts.append(text)
             if noted > before:
                 waiting[len(texts) - 1] = row
         if instants:  # all of them are known now; their texts are made at once
-            instants.update(_instant_texts(list(instants), zone, of_instants))
+            instants.update(_instant_texts(list(instants), zone, offset_texts))
             for at, row in waiting.items():
                 texts[at] = variants.dumps_with(row, string_of)
     except variants.BadJson as error:
@@ -208,17 +211,24 @@ def _texts(rows: Iterable[Node], zone: str, of_instants: Kernel) -> list[str | N
     return texts
 
 
-def _instant_texts(instants: Sequence[Instant], zone: str, kernel: Kernel) -> dict[Instant, str]:
+def _with_length(size: int, length: int) -> int:
+    """Return the size of a batch's values with one more; raises what means too little memory."""
+    if size + length > limits.REPEATED_BYTES_MAX:
+        raise ValueError("Resources exhausted: variants of one batch")
+    return size + length
+
+
+def _instant_texts(
+    instants: Sequence[Instant], zone: str, offset_texts: Kernel
+) -> dict[Instant, str]:
     """Return instants as string values, as the session's zone shows them."""
     micros = [each.number // variant_encoding.UNITS[each.unit] for each in instants]
-    texts = kernel.function(pa.array(micros, pa.timestamp("us", zone))).to_pylist()
+    offsets = offset_texts.function(pa.array(micros, pa.timestamp("us", zone))).to_pylist()
     shown: dict[Instant, str] = {}
-    for each, text in zip(instants, texts, strict=True):
-        string = str(variants.loads(text))
-        if each.unit == "ns":  # three more digits, before the offset
-            moment, offset = string.rsplit(" ", 1)
-            string = f"{moment}{each.number % 1_000:03} {offset}"
-        shown[each] = string
+    for each, offset in zip(instants, offsets, strict=True):
+        units = variant_encoding.UNITS[each.unit]
+        local = each.number + variant_encoding.offset_micros(offset) * units
+        shown[each] = f"{variants.MARK}l{variant_encoding.local_text(local, each.unit)} {offset}"
     return shown
 
 
@@ -307,6 +317,7 @@ def _typed_nodes(
             (name, list(_parts(_columns(column), names, scalar)))
             for name, column in _columns(typed).items()
         ]
+        _check_names(members)
         return [
             {name: nodes[row] for name, nodes in members if nodes[row] is not MISSING}
             if is_valid
@@ -332,6 +343,19 @@ def _typed_nodes(
         MISSING if value is None else _scalar_of(write(value), scalar)
         for value in numbers.to_pylist()
     ]
+
+
+def _check_names(members: Sequence[tuple[str, Sequence[Node]]]) -> None:
+    """Check that the names of all rows' members fit in memory: a file has each of them once."""
+    size = 0
+    for name, nodes in members:
+        if len(name) > SHORT_NAME:
+            present = sum(node is not MISSING for node in nodes)
+            size = _with_length(size, len(name) * present)
+
+
+SHORT_NAME: Final = 256
+"""Names of so many characters cost too little beside their nodes to be counted."""
 
 
 def _scalar_of(data: bytes, scalar: variant_encoding.ReadScalar) -> Any:
@@ -418,9 +442,7 @@ def _packed(pairs: Iterable[tuple[bytes, bytes] | None]) -> Any:
             continue
         metadata, value = pair
         values.append(b"".join((len(metadata).to_bytes(LENGTH_BYTES, "little"), metadata, value)))
-        size += len(metadata) + len(value)
-        if size > limits.REPEATED_BYTES_MAX:
-            raise ValueError("Resources exhausted: variants of one batch")
+        size = _with_length(size, len(metadata) + len(value))
     return pa.array(values, pa.binary())
 
 

@@ -381,7 +381,8 @@ def _days(text: str) -> int:
 def _clock(text: str) -> tuple[int, Literal["us", "ns"]]:
     """Return a time of day as a number, and its unit."""
     match = CLOCK.fullmatch(text)
-    assert match is not None, text
+    if match is None:  # of a year that Arrow does not show
+        raise UnreadVariant(FAR_TIMESTAMP)
     hour, minute, second = (int(match[number]) for number in (1, 2, 3))
     digits = match[4] or ""
     unit: Literal["us", "ns"] = "us" if len(digits) <= 6 else "ns"
@@ -390,7 +391,17 @@ def _clock(text: str) -> tuple[int, Literal["us", "ns"]]:
 
 
 CLOCK: Final = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
-OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)")
+OFFSET: Final = re.compile(r"([+-])(\d\d):?(\d\d)(\d\d)?")
+FAR_TIMESTAMP: Final = "a timestamp outside the years of a variant"
+
+
+def offset_micros(text: str) -> int:
+    """Return an offset as the text of an instant has it."""
+    match = OFFSET.fullmatch(text)
+    assert match is not None, text
+    minutes = int(match[2]) * 60 + int(match[3])
+    micros = (minutes * 60 + int(match[4] or 0)) * 1_000_000
+    return -micros if match[1] == "-" else micros
 
 
 # Writing
@@ -548,7 +559,7 @@ def moment_bytes(number: int, unit: Literal["us", "ns"], *, is_instant: bool) ->
     try:
         return primitive(type_number, number.to_bytes(8, "little", signed=True))
     except OverflowError:
-        raise UnreadVariant("a timestamp outside the years of a variant") from None
+        raise UnreadVariant(FAR_TIMESTAMP) from None
 
 
 def _marked_bytes(value: str) -> bytes:
@@ -568,9 +579,5 @@ def _marked_bytes(value: str) -> bytes:
     clock, unit = _clock(clock_text)
     number = _days(day) * DAY_MICROS * UNITS[unit] + clock
     if letter == "l":
-        match_offset = OFFSET.fullmatch(offset[0])
-        assert match_offset is not None, text
-        minutes = int(match_offset[2]) * 60 + int(match_offset[3])
-        sign = -1 if match_offset[1] == "-" else 1
-        number -= sign * minutes * 60_000_000 * UNITS[unit]
+        number -= offset_micros(offset[0]) * UNITS[unit]
     return moment_bytes(number, unit, is_instant=letter == "l")

@@ -418,6 +418,10 @@ def _unmarked(value: Value) -> Any:
     return value
 
 
+OFFSET_SHOWN: Final = len("+0000")
+"""An offset has seconds behind its minutes, if it has some: they are not shown."""
+
+
 def unmarked_text(value: str) -> str:
     """Return a string value as text: a date or time in ISO's form, bytes in hexadecimal."""
     if not value.startswith(MARK):
@@ -425,7 +429,7 @@ def unmarked_text(value: str) -> str:
     letter, rest = value[1], value[2:]
     if letter in "nl":
         day, clock, *offset = rest.split(" ")
-        return " ".join((day, clock[:12], *offset))
+        return " ".join((day, clock[:12], *(each[:OFFSET_SHOWN] for each in offset)))
     return rest[:8] if letter == "t" else rest
 
 

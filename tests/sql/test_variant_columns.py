@@ -237,6 +237,61 @@ def texts_of(array: Any, zone: str = "UTC") -> list[str | None]:
     return texts
 
 
+INSTANTS = {
+    "local mean time": (12, -3786825599500000, "1850-01-01 09:18:59.500000 +091859"),
+    "its nanoseconds": (18, -9223372036854775808, "1677-09-21 09:31:42.145224192 +091859"),
+    "the last of all": (12, (1 << 63) - 1, "294247-01-10 13:00:54.775807 +0900"),
+    "the first of all": (12, -1 << 63, "-290308-12-22 05:18:04.224192 +091859"),
+}
+"""The number of a type, an instant, and its text in the zone Asia/Tokyo."""
+
+
+@pytest.mark.parametrize("name", INSTANTS)
+def test_an_instant_of_any_year_and_offset_reads_back_as_it_was(name: str) -> None:
+    number, instant, text = INSTANTS[name]
+    row = primitive(number, struct.pack("<q", instant))
+    (shown,) = texts_of(pa.array([row], PLAIN), "Asia/Tokyo")
+    assert shown == f'"\\u0001l{text}"'
+    packed = kernels.kernel("_v_packed").function(pa.array([shown]))
+    assert variant_columns.unpacked(packed).to_pylist()[0]["value"] == row["value"]
+
+
+def test_instants_of_before_time_zones_stay_the_same_from_column_to_column(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create iceberg table t (id int, v variant) iceberg_version = 3")
+        await local.run("alter session set timezone = 'Asia/Tokyo'")
+        moment = "'1850-01-01 00:00:00.5 +0000'::timestamp_ltz"
+        await local.run(f"insert into t select 1, to_variant({moment})")
+        await local.run("insert into t select 2, v from t")
+        text = (
+            f"select v::timestamp_ltz = {moment}, v::timestamp_ntz = {moment}::timestamp_ntz,"
+            " v::varchar from t"
+        )
+        assert await local.rows(text) == [(True, True, "1850-01-01 09:18:59.500 +0918")] * 2
+        assert await local.rows("select count(distinct v) from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_values_that_are_much_larger_than_their_columns_are_refused_at_once(
+    is_listed: bool,
+) -> None:
+    name = "n" * 1_000_000
+    members = pa.struct([(name, pa.struct([("typed_value", pa.int64())]))])
+    member = {name: {"typed_value": 1}}
+    row: dict[str, Any] = {"metadata": b"\x01\x00\x00", "value": None, "typed_value": member}
+    typed, rows = members, [row] * 2_000
+    if is_listed:
+        typed = pa.list_(pa.struct([("typed_value", members)]))
+        rows = [{**row, "typed_value": [{"typed_value": member}] * 2_000}]
+    array = pa.array(rows, shredded(typed))
+    for of in ("of", "packed"):
+        kernel = kernels.kernel(f"_v_{of}_group_{variant_columns.encoded(array.type)}", zone="UTC")
+        with pytest.raises(ValueError, match="Resources exhausted"):
+            kernel.function(array)
+
+
 @pytest.mark.parametrize(
     "arrow_type",
     [

@@ -221,6 +221,12 @@ def test_a_number_that_a_variant_of_sql_cannot_hold_is_refused_by_name() -> None
         decoded(b"\x01\x00\x00", bytes([40 << 2]))
 
 
+def test_a_timestamp_that_arrow_shows_as_no_date_is_refused_by_name() -> None:
+    for text in ("l<value out of range: 9223372036854775807> +0000", "n<value out of range: 1>"):
+        with pytest.raises(UnreadVariant, match="a timestamp outside the years"):
+            encoded(f"{MARK}{text}")
+
+
 # Damage
 
 
