@@ -85,7 +85,9 @@ class Backfills:
             pinned.PinnedTable(
                 reader=self._readers.of(principal, base),
                 snapshot_id=base.metadata.current_snapshot_id,
-                schema=_with_initial_defaults(after.current_schema(), filled),
+                schema=_with_initial_defaults(
+                    after.current_schema(), filled, statement=execution.query_id
+                ),
             ),
             ROWS,
             owner=principal.name,
@@ -125,10 +127,17 @@ def _changed(
     return updates.apply_parts(metadata, [part], now_ms=now_ms, base_location=None)
 
 
-def _with_initial_defaults(schema: Mapping[str, Any], filled: Collection[int]) -> dict[str, Any]:
-    """Return a schema that reads the defaults of some columns from files that lack them."""
+def _with_initial_defaults(
+    schema: Mapping[str, Any], filled: Collection[int], *, statement: str
+) -> dict[str, Any]:
+    """Return a schema that reads the defaults of some columns from files that lack them.
+
+    Its id is the statement's own: another statement that fails or wins may give the id of this
+    schema, which the table does not have yet, to other columns or defaults, and `sql.relations`
+    keeps by schema ids how files are read.
+    """
     fields = [
         {**field, "initial-default": field["write-default"]} if field["id"] in filled else field
         for field in schema["fields"]
     ]
-    return {**schema, "fields": fields}
+    return {**schema, "schema-id": f"{schema['schema-id']} of {statement}", "fields": fields}

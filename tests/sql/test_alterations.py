@@ -195,6 +195,43 @@ def test_an_insert_beside_alters_keeps_all_its_values_or_fails(
     local_sql.run_local(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "row"),
+    [
+        ("c int default 3", "c int default 7", (1, 7)),
+        ("c boolean default true", "c boolean", (1, None)),
+        ("c boolean default true", "d boolean", (1, None, True)),
+        ("c int default 3", "d int default 7", (1, 7, 3)),
+    ],
+)
+def test_old_rows_get_the_default_of_the_alter_that_wins(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str,
+    other: str,
+    row: tuple[Any, ...],
+) -> None:
+    commit = replacements.Replacements.commit
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create iceberg table t (a int) iceberg_version = 2")
+        await local.rows("insert into t values (1)")
+
+        async def commit_after_other(*arguments: Any, **named: Any) -> Any:
+            monkeypatch.setattr(replacements.Replacements, "commit", commit)
+            assert await local.rows(f"alter table t add column {other}") == DONE
+            return await commit(*arguments, **named)
+
+        monkeypatch.setattr(replacements.Replacements, "commit", commit_after_other)
+        if len(row) == 2:
+            assert (await refusal(local, f"alter table t add column {own}")).code == "001430"
+        else:
+            assert await local.rows(f"alter table t add column {own}") == DONE
+        assert await local.rows("select * from t") == [row]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_old_rows_get_a_default_without_new_files_in_version_3(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows("create iceberg table t (a int) iceberg_version = 3")
