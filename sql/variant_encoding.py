@@ -528,11 +528,17 @@ def _decimal_bytes(value: decimal.Decimal) -> bytes:
 
 
 def decimal_bytes(value: decimal.Decimal, precision: int, scale: int) -> bytes:
-    """Return the bytes of a number with so many digits, scale of them after the point."""
+    """Return the bytes of a number with so many digits, scale of them after the point.
+
+    Raises BadVariant for a number with more digits than that, which has no room.
+    """
     unscaled = int(value.scaleb(scale, context=variants.EXACT))
     for number, size, digits_max in ((DECIMAL4, 4, 9), (DECIMAL8, 8, 18), (DECIMAL16, 16, 38)):
         if precision <= digits_max:
-            body = bytes([scale]) + unscaled.to_bytes(size, "little", signed=True)
+            try:
+                body = bytes([scale]) + unscaled.to_bytes(size, "little", signed=True)
+            except OverflowError:
+                raise BadVariant(f"a number of more than {precision} digits") from None
             return primitive(number, body)
     raise AssertionError(f"a number of {precision} digits")
 

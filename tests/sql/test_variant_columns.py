@@ -380,6 +380,17 @@ def test_a_typed_value_beside_what_it_stands_for_is_damage() -> None:
             texts_of(pa.array([row], shredded(members)))
 
 
+def test_a_number_with_more_digits_than_its_column_has_is_damage() -> None:
+    number = pa.py_buffer((10**37).to_bytes(16, "little"))
+    typed = pa.Array.from_buffers(pa.decimal128(5, 2), 1, [None, number])
+    columns = [pa.array([b"\x01\x00\x00"]), pa.nulls(1, pa.binary()), typed]
+    array = pa.StructArray.from_arrays(columns, ["metadata", "value", "typed_value"])
+    for of in ("of", "packed"):
+        kernel = kernels.kernel(f"_v_{of}_group_{variant_columns.encoded(array.type)}", zone="UTC")
+        with pytest.raises(ValueError, match=r"091364.*more than 5 digits"):
+            kernel.function(array)
+
+
 def test_what_a_variant_of_sql_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         maker = await make(local, fields=FIELDS, properties=V3)
