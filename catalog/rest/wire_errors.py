@@ -68,6 +68,7 @@ WIRE_ERRORS: Final[errortables.Table[tuple[int, str]]] = {
     metadata_errors.BadUpdate: (400, "IllegalArgumentException"),
     metadata_errors.BadRequirement: (400, "IllegalArgumentException"),
     metadata_errors.RequirementFailed: (409, "CommitFailedException"),
+    metadata_errors.ColumnsDiffer: (409, "CommitFailedException"),
     metadata_errors.StaleSequenceNumber: (409, "CommitFailedException"),
     rest_errors.EndpointNotImplemented: (406, "UnsupportedOperationException"),
     rest_errors.NoSuchEndpoint: (404, "NotFoundException"),

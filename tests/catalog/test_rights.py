@@ -95,7 +95,12 @@ class Doors:
             read=SimpleNamespace(version_id=None),
             written=SimpleNamespace(tags={}, lock=None, acl=None),
         )
-        call = SimpleNamespace(value=value, context=self.guard, principal=lakes.ROOT)
+        call = SimpleNamespace(
+            value=value,
+            context=self.guard,
+            caller=SimpleNamespace(principal=lakes.ROOT),
+            principal=lakes.ROOT,
+        )
         return list(row.operation.demands(None, call))  # type: ignore[arg-type]
 
     def native(self) -> list[model.Demand]:
