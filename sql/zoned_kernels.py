@@ -133,6 +133,20 @@ def offset_text(match: re.Match[str]) -> Kernel:
     )
 
 
+def whole_minutes(moment: datetime.datetime) -> tuple[datetime.datetime, int | None]:
+    """Return a moment's local time and its offset in minutes; None if it has none.
+
+    The seconds of an offset are taken from the local time, so that the instant is the same. Raises
+    OverflowError before the year 1.
+    """
+    shift = moment.utcoffset()
+    local_time = moment.replace(tzinfo=None)
+    if shift is None:
+        return local_time, None
+    minutes, seconds = divmod(shift, datetime.timedelta(minutes=1))
+    return local_time - seconds, minutes
+
+
 def of_texts(
     parse: Callable[[str], tuple[datetime.datetime, int]],
     later_cycles: Callable[[Any, list[int]], Any],
@@ -154,17 +168,18 @@ def of_texts(
         cycles: list[int] = []
         for text in encoded.dictionary.to_pylist():
             cycle = 0
-            moment: datetime.datetime | None = None
+            shown_at: datetime.datetime | None = None
+            offset_minutes: int | None = None
             try:
                 if text is not None:
                     moment, cycle = parse(text)
+                    shown_at, offset_minutes = whole_minutes(moment)
             except (ValueError, OverflowError):
                 if not lenient:
                     raise
-            shift = None if moment is None else moment.utcoffset()
             cycles.append(cycle)
-            moments.append(None if moment is None else moment.replace(tzinfo=None))
-            minutes.append(None if shift is None else shift // datetime.timedelta(minutes=1))
+            moments.append(shown_at)
+            minutes.append(offset_minutes)
         shown = later_cycles(pa.array(moments, NAIVE), cycles)
         offsets = pa.array(minutes, pa.int64())
         moved = pc.subtract(shown.cast(pa.int64()), pc.multiply(offsets, MICROSECONDS_OF_MINUTE))

@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from sql import errors, intervals, kernelforms, kernels, moment_kernels
+from sql import errors, intervals, kernelforms, kernels, moment_kernels, zoned_kernels
 from sql.dialect import formats, sqltypes
 from sql.plan import code, emit, evaluation, folding, substitution
 from sql.plan import expressions as exprs
@@ -628,13 +628,10 @@ def _cast_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
 def _zoned_literal(text: str) -> Expr | None:
     """Return a text with an offset as a TIMESTAMP_TZ; None leaves others to run time."""
     try:
-        moment = moment_kernels.parse_moment(text)
+        local, minutes = zoned_kernels.whole_minutes(moment_kernels.parse_moment(text))
     except (ValueError, OverflowError, NotImplementedError):
         return None
-    shift = moment.utcoffset()
-    if shift is None:
-        return None
-    return zoned_constant(moment.replace(tzinfo=None), shift // datetime.timedelta(minutes=1))
+    return None if minutes is None else zoned_constant(local, minutes)
 
 
 def _cast_variant_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:

@@ -269,6 +269,11 @@ def test_instants_of_before_time_zones_stay_the_same_from_column_to_column(tmp_p
         )
         assert await local.rows(text) == [(True, True, "1850-01-01 09:18:59.500 +0918")] * 2
         assert await local.rows("select count(distinct v) from t") == [(1,)]
+        # A TIMESTAMP_TZ has whole minutes, and the same instant.
+        for text in ("'1850-01-01 09:18:59.5 +091859'", "(select '1850-01-01 09:18:59.5 +091859')"):
+            assert await local.rows(
+                f"select {text}::timestamp_tz = {moment}, {text}::timestamp_tz::varchar"
+            ) == [(True, "1850-01-01 09:18:00.500 +0918")]
 
     local_sql.run_local(tmp_path, work)
 
