@@ -254,7 +254,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split("\n")) if "\n" in text else text
+    line = text.replace("\n", " ").replace("\t", " ")
     line = "".join(letter if letter.isprintable() else "?" for letter in line)
     return line if len(line) <= CELL_WIDTH_MAX else line[: CELL_WIDTH_MAX - 1] + "…"
 
