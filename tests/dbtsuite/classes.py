@@ -96,7 +96,6 @@ class Docs:
                 "last_modified": statistic("last_modified", "Last Modified", AnyString(), changed),
             },
             case=str.upper,
-            case_columns=True,  # a quoted name in lower case is that of the unquoted one
         )
 
 
