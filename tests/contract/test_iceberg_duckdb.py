@@ -7,33 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import duckdb_extensions
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.transforms import BucketTransform
 
-from tests.kit import bigtables, lake_client, stalls
+from tests.kit import bigtables, duck, lake_client, stalls
 from tests.kit.server import Running
 
 
 @pytest.fixture
 def database(server: Running, tmp_path: Path) -> Any:
-    connection = duckdb.connect()
-    connection.execute(f"set extension_directory = '{tmp_path}'")
-    connection.execute("set autoinstall_known_extensions = false")
-    for name in ("httpfs", "avro", "iceberg"):
-        duckdb_extensions.import_extension(name, con=connection)
-        connection.execute(f"load {name}")
-    connection.execute(
-        f"""create secret lake_secret (type iceberg, client_id '{server.access_key}',
-        client_secret '{server.secret_key}',
-        oauth2_server_uri '{server.iceberg}/v1/oauth/tokens')"""
-    )
-    connection.execute(
-        f"attach 'lake' as lake (type iceberg, secret lake_secret, endpoint '{server.iceberg}')"
-    )
-    return connection
+    return duck.attached(server, tmp_path)
 
 
 @pytest.fixture

@@ -91,6 +91,7 @@ from sql import (
     writes,
 )
 from storage import disk
+from storage import model as storage_model
 from tests.kit import lakes, manifestfiles
 
 Result = TypeVar("Result")
@@ -188,6 +189,19 @@ class LocalSql:
         """Return the one cell of a statement's one row."""
         ((cell,),) = await self.rows(text, **more)
         return cell
+
+
+async def put_file(local: LocalSql, location: str, name: str, data: bytes) -> None:
+    """Store a file where the client that runs PUT would. location: of a stage, as in SQL."""
+    outcome = await local.run(f"PUT file:///tmp/{name} {location}")
+    assert outcome.transfer is not None
+    received = await local.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
+    await local.lake.storage.objects.put(
+        outcome.transfer.bucket,
+        outcome.transfer.prefix + name,
+        received,
+        attributes=storage_model.ObjectAttributes(),
+    )
 
 
 async def rows_of(outcome: outcomes.Outcome) -> list[tuple[Any, ...]]:

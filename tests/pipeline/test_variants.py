@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import duckdb
-import duckdb_extensions
 import pytest
 
 from pipeline import errors, ingest, jobs, maintenance, reading, settings
+from tests.kit import duck as duck_kit
 from tests.kit import lake_client
 from tests.kit.server import Running
 from tests.pipeline.lake import Lake, Raw, Small
@@ -23,21 +21,7 @@ NAMESPACE = "variants"
 
 @pytest.fixture(scope="module")
 def duck(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder: Path = tmp_path_factory.mktemp("duckdb")
-    connection = duckdb.connect()
-    connection.execute(f"set extension_directory = '{folder}'")
-    connection.execute("set autoinstall_known_extensions = false")
-    for name in ("httpfs", "avro", "iceberg"):
-        duckdb_extensions.import_extension(name, con=connection)
-        connection.execute(f"load {name}")
-    connection.execute(
-        f"""create secret lake_secret (type iceberg, client_id '{server.access_key}',
-        client_secret '{server.secret_key}',
-        oauth2_server_uri '{server.iceberg}/v1/oauth/tokens')"""
-    )
-    connection.execute(
-        f"attach 'lake' as lake (type iceberg, secret lake_secret, endpoint '{server.iceberg}')"
-    )
+    connection = duck_kit.attached(server, tmp_path_factory.mktemp("duckdb"))
     yield connection
     connection.close()
 

@@ -9,24 +9,10 @@ import pytest
 
 from catalog import idents, loads
 from sql import errors, load_history
-from storage import model as storage_model
 from tests.kit import local_sql
 
 HISTORY = "information_schema.load_history"
 COLUMNS = "schema_name, table_name, file_name, status, row_count, row_parsed, error_count"
-
-
-async def put(local: local_sql.LocalSql, name: str, data: bytes) -> None:
-    """Store a file in a stage where the client that runs PUT would."""
-    outcome = await local.run(f"PUT file:///tmp/{name} @st")
-    assert outcome.transfer is not None
-    received = await local.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
-    await local.lake.storage.objects.put(
-        outcome.transfer.bucket,
-        outcome.transfer.prefix + name,
-        received,
-        attributes=storage_model.ObjectAttributes(),
-    )
 
 
 def test_files_of_copy_are_listed_with_their_rows_and_errors(tmp_path: Path) -> None:
@@ -34,9 +20,9 @@ def test_files_of_copy_are_listed_with_their_rows_and_errors(tmp_path: Path) -> 
         await local.run("create table t (a int)")
         await local.run("create table empty (a int)")
         await local.run("create stage st")
-        await put(local, "good.csv", b"1\n2\n")
-        await put(local, "some.csv", b"3\nx\n")
-        await put(local, "none.csv", b"y\n")
+        await local_sql.put_file(local, "@st", "good.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@st", "some.csv", b"3\nx\n")
+        await local_sql.put_file(local, "@st", "none.csv", b"y\n")
         await local.rows("copy into t from @st on_error = continue")
         listed = await local.rows(f"select {COLUMNS} from {HISTORY} order by file_name")
         assert listed == [
@@ -61,7 +47,7 @@ def test_files_of_copy_are_listed_with_their_rows_and_errors(tmp_path: Path) -> 
 def test_loads_are_those_of_tables_that_the_caller_may_load(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create stage st")
-        await put(local, "a.csv", b"1\n")
+        await local_sql.put_file(local, "@st", "a.csv", b"1\n")
         for name in ("mine", "theirs"):
             await local.run(f"create table {name} (a int)")
             await local.rows(f"copy into {name} from @st")
@@ -132,8 +118,8 @@ def test_copy_history_is_of_one_table_and_a_time(tmp_path: Path) -> None:
         await local.run("create table t (a int)")
         await local.run("create table u (a int)")
         await local.run("create stage st")
-        await put(local, "good.csv", b"1\n2\n")
-        await put(local, "some.csv", b"3\nx\n")
+        await local_sql.put_file(local, "@st", "good.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@st", "some.csv", b"3\nx\n")
         await local.rows("copy into t from @st on_error = continue")
         await local.rows("copy into u from @st files = ('good.csv')")
         recent = "start_time => dateadd(hour, -1, current_timestamp())"

@@ -35,19 +35,6 @@ def run(path: Path, work: Work) -> None:
 USER_STAGE = operations.StageLocation(owner="user")
 
 
-async def put(local: local_sql.LocalSql, location: str, name: str, data: bytes) -> None:
-    """Store a file where the client that runs PUT would."""
-    outcome = await local.run(f"PUT file:///tmp/{name} {location}")
-    assert outcome.transfer is not None
-    received = await local.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
-    await local.lake.storage.objects.put(
-        outcome.transfer.bucket,
-        outcome.transfer.prefix + name,
-        received,
-        attributes=storage_model.ObjectAttributes(),
-    )
-
-
 async def refused(local: local_sql.LocalSql, text: str) -> errors.SqlError:
     with pytest.raises(errors.SqlError) as raised:
         await local.rows(text)
@@ -58,7 +45,7 @@ async def refused(local: local_sql.LocalSql, text: str) -> errors.SqlError:
 def test_copy_after_a_comment_loads_its_files(tmp_path: Path, comment: str) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@~", "a.csv", b"7\n")
+        await local_sql.put_file(local, "@~", "a.csv", b"7\n")
         await local.rows(f"{comment}COPY INTO t FROM @~/a.csv")
         assert await local.rows("SELECT a FROM t") == [(7,)]
 
@@ -86,7 +73,7 @@ def test_create_or_replace_of_a_table_empties_its_stage_and_no_other(
     async def work(local: local_sql.LocalSql) -> None:
         for table in ("t", "other"):
             await local.run(f"CREATE TABLE {table} (a int)")
-            await put(local, f"@%{table}", "a.csv", b"1\n")
+            await local_sql.put_file(local, f"@%{table}", "a.csv", b"1\n")
         upload = await local.run("PUT file:///tmp/late.csv @%t")
         await local.rows("ALTER TABLE t ADD COLUMN b int DEFAULT 5")
         assert await local.rows("COPY INTO t (a) FROM @%t") == [
@@ -110,7 +97,7 @@ def test_create_or_replace_of_a_table_empties_its_stage_and_no_other(
             assert await local.rows("LIST @%t") == []
 
             # A file of the same name and content is loaded again: the table is a new one.
-            await put(local, "@%t", "a.csv", b"1\n")
+            await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
             count = await local.one("SELECT count(*) FROM t")
             await local.rows("COPY INTO t FROM @%t PATTERN = 'a.csv'")
             assert await local.one("SELECT count(*) FROM t") == count + 1
@@ -140,7 +127,7 @@ def test_files_of_a_release_that_kept_no_rows_of_stages_are_gone_after_or_replac
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
         await forget_stages_of_tables(local)
         assert len(await local.rows("LIST @%t")) == 1
         await local.rows("CREATE OR REPLACE TABLE t (a int)")
@@ -152,7 +139,7 @@ def test_files_of_a_release_that_kept_no_rows_of_stages_are_gone_after_or_replac
 def test_a_replacement_that_fails_leaves_the_stage_of_its_table(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
         await refused(local, "CREATE OR REPLACE TABLE t AS SELECT 1 / a AS b FROM VALUES (0) v(a)")
         await refused(local, "CREATE TABLE t (a int)")
         assert len(await local.rows("LIST @%t")) == 1
@@ -163,7 +150,7 @@ def test_a_replacement_that_fails_leaves_the_stage_of_its_table(tmp_path: Path) 
 def test_rows_of_stages_go_with_tables_that_cannot_be_restored(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
         await local.rows("DROP TABLE t")
         await local.stages.sweep(lambda _: True)
         await local.rows("UNDROP TABLE t")
@@ -196,7 +183,7 @@ def test_files_of_stages_are_listed_and_removed_and_never_those_of_another(tmp_p
         await local.run("CREATE STAGE one_more")
         await local.run("CREATE TABLE t (a int)")
         for location in ("@one/x", "@one/y/z", "@one_more", "@~", "@%t", "@lake.ns.%t/sub"):
-            await put(local, location, "f.csv", b"1\n")
+            await local_sql.put_file(local, location, "f.csv", b"1\n")
         assert [row[0] for row in await local.rows("LIST @one")] == ["one/x/f.csv", "one/y/z/f.csv"]
         assert [row[0] for row in await local.rows("LS @one/y")] == ["one/y/z/f.csv"]
         assert [row[0] for row in await local.rows("LIST @~")] == ["f.csv"]
@@ -223,13 +210,13 @@ def test_a_path_that_leaves_its_stage_is_refused(tmp_path: Path, path: str) -> N
 def test_a_dropped_stage_loses_its_files_and_a_new_one_of_its_name_has_none(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE STAGE s")
-        await put(local, "@s", "f.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"1\n")
         assert (await refused(local, "CREATE STAGE s")).code == "002002"
         await local.run("CREATE STAGE IF NOT EXISTS s")
         assert len(await local.rows("LIST @s")) == 1
         await local.run("CREATE OR REPLACE STAGE s")
         assert await local.rows("LIST @s") == []
-        await put(local, "@s", "g.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "g.csv", b"1\n")
         await local.run("DROP STAGE s")
         assert (await refused(local, "LIST @s")).code == "002003"
         await local.run("DROP STAGE IF EXISTS s")
@@ -243,7 +230,7 @@ def test_a_temporary_stage_hides_a_permanent_one_and_ends_with_its_session(tmp_p
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE STAGE s")
         await local.run("CREATE TEMPORARY STAGE s")
-        await put(local, "@s", "f.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"1\n")
         shown = [(row[1], row[10]) for row in await local.rows("SHOW STAGES")]
         assert sorted(shown) == [("S", "INTERNAL"), ("S", "INTERNAL TEMPORARY")]
         await local.stages.sweep(lambda session_id: session_id == local.session.id)
@@ -259,7 +246,7 @@ def test_stages_of_a_dropped_schema_are_not_those_of_a_new_one_of_its_name(tmp_p
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE SCHEMA other")
         await local.run("CREATE STAGE s")
-        await put(local, "@s", "f.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"1\n")
         await local.run("DROP SCHEMA other")
         await local.run("CREATE SCHEMA other")
         assert (await refused(local, "LIST @other.s")).code == "002003"
@@ -275,7 +262,7 @@ def test_undrop_schema_brings_stages_and_formats_back_with_their_files(tmp_path:
         await local.run("CREATE STAGE s")
         await local.run("CREATE FILE FORMAT f TYPE = CSV SKIP_HEADER = 1")
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@s", "f.csv", b"a\n1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"a\n1\n")
         await local.run("DROP SCHEMA other")
         await local.stages.sweep(lambda _: True)
         await local.run("UNDROP SCHEMA other")
@@ -290,7 +277,7 @@ def test_files_of_stages_go_once_their_schema_cannot_be_restored(tmp_path: Path)
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE SCHEMA other")
         await local.run("CREATE STAGE s")
-        await put(local, "@s", "f.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"1\n")
         await local.run("DROP SCHEMA other")
         lake = local.lake
         sweeps.pass_days(lake, 30)
@@ -308,8 +295,8 @@ def test_a_user_sees_the_own_stage_and_named_stages_by_the_rights_on_the_schema(
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE STAGE s")
-        await put(local, "@s", "f.csv", b"1\n")
-        await put(local, "@~", "mine.csv", b"1\n")
+        await local_sql.put_file(local, "@s", "f.csv", b"1\n")
+        await local_sql.put_file(local, "@~", "mine.csv", b"1\n")
         reader = local_sql.user(
             "reader", [{"Effect": "Allow", "Action": "s3tables:GetNamespace", "Resource": "*"}]
         )
@@ -355,7 +342,7 @@ def test_copy_loads_text_and_loads_no_file_twice(tmp_path: Path) -> None:
             "CREATE TABLE t (a int, b varchar, c timestamp_ntz, d number(10,2), e boolean, f date)"
         )
         data = b"1,one,2024-01-01 10:00:00,1.50,true,2024-02-03\n2,,,,,\n"
-        await put(local, "@%t", "a.csv.gz", gzip.compress(data))
+        await local_sql.put_file(local, "@%t", "a.csv.gz", gzip.compress(data))
         (answer,) = await local.rows("COPY INTO t")
         assert answer[:6] == ("a.csv.gz", "LOADED", 2, 2, 1, 0)
         assert await local.rows("SELECT a, b, d, e FROM t ORDER BY a") == [
@@ -369,7 +356,9 @@ def test_copy_loads_text_and_loads_no_file_twice(tmp_path: Path) -> None:
         assert local.lake.load(local.lake.ident("ns.t")).pointer.metadata_location == before
         await local.rows("COPY INTO t FORCE = TRUE")
         assert await local.one("SELECT COUNT(*) FROM t") == 4
-        await put(local, "@%t", "a.csv.gz", gzip.compress(b"3,,,,,\n"))  # another content
+        await local_sql.put_file(
+            local, "@%t", "a.csv.gz", gzip.compress(b"3,,,,,\n")
+        )  # another content
         await local.rows("COPY INTO t")
         assert await local.one("SELECT COUNT(*) FROM t") == 5
 
@@ -379,7 +368,7 @@ def test_copy_loads_text_and_loads_no_file_twice(tmp_path: Path) -> None:
 def test_two_copies_of_one_file_at_one_time_load_it_once(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2\n")
         await asyncio.gather(*(local.rows("COPY INTO t") for _ in range(3)))
         assert await local.one("SELECT COUNT(*) FROM t") == 2
 
@@ -389,7 +378,7 @@ def test_two_copies_of_one_file_at_one_time_load_it_once(tmp_path: Path) -> None
 def test_a_transaction_loads_a_file_once_and_a_rollback_forgets_it(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2\n")
         await local.run("BEGIN")
         await local.rows("COPY INTO t")
         assert await local.one("SELECT COUNT(*) FROM t") == 2
@@ -405,7 +394,7 @@ def test_a_transaction_loads_a_file_once_and_a_rollback_forgets_it(tmp_path: Pat
 def test_a_repeated_request_gets_the_first_answer(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2\n")
         first = await local.rows("COPY INTO t PURGE = TRUE")
         again = await local.rows("COPY INTO t PURGE = TRUE", query_id=local.last_id)
         assert again == first
@@ -417,7 +406,7 @@ def test_a_repeated_request_gets_the_first_answer(tmp_path: Path) -> None:
 def test_a_bad_value_names_its_file_line_row_and_column(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, b varchar(3))")
-        await put(local, "@%t", "a.csv", b"1,x\nabc,y\n3,toolong\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1,x\nabc,y\n3,toolong\n")
         fault = await refused(local, "COPY INTO t")
         assert fault.code == "100038"
         assert "Numeric value 'abc' is not recognized" in fault.message
@@ -435,8 +424,8 @@ def test_a_bad_value_names_its_file_line_row_and_column(tmp_path: Path) -> None:
 def test_on_error_skip_file_leaves_out_the_files_with_as_many_errors(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "bad.csv", b"1\nx\ny\n4\n")
-        await put(local, "@%t", "good.csv", b"5\n")
+        await local_sql.put_file(local, "@%t", "bad.csv", b"1\nx\ny\n4\n")
+        await local_sql.put_file(local, "@%t", "good.csv", b"5\n")
         expected = {"SKIP_FILE": 1, "SKIP_FILE_2": 1, "SKIP_FILE_3": 3, "'SKIP_FILE_60%'": 3}
         for option, count in expected.items():
             await local.run("CREATE TABLE u (a int)")
@@ -451,7 +440,7 @@ def test_on_error_skip_file_leaves_out_the_files_with_as_many_errors(tmp_path: P
 def test_validation_mode_reports_and_loads_nothing(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\nx\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\nx\n")
         (row,) = await local.rows("COPY INTO t VALIDATION_MODE = RETURN_ERRORS")
         assert row[:4] == ("Numeric value 'x' is not recognized", "a.csv", 2, 1)
         assert await local.one("SELECT COUNT(*) FROM t") == 0
@@ -463,7 +452,7 @@ def test_validation_mode_reports_and_loads_nothing(tmp_path: Path) -> None:
 def test_columns_of_another_count_are_refused_or_filled(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, b int)")
-        await put(local, "@%t", "a.csv", b"1\n2,3,4\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2,3,4\n")
         assert (await refused(local, "COPY INTO t")).code == "100080"
         lenient = "FILE_FORMAT = (ERROR_ON_COLUMN_COUNT_MISMATCH = FALSE)"
         await local.rows(f"COPY INTO t {lenient}")
@@ -482,7 +471,7 @@ def test_the_options_of_csv_are_honoured(tmp_path: Path) -> None:
         )
         await local.run("CREATE STAGE s FILE_FORMAT = f")
         await local.run("CREATE TABLE t (a varchar, d date, b binary)")
-        await put(
+        await local_sql.put_file(
             local, "@s", "a.csv", 'a|d|b\n "é|x" | 31/12/2024|aGk=\n-|-|-\n'.encode("latin-1")
         )
         await local.rows("COPY INTO t FROM @s")
@@ -507,9 +496,9 @@ def test_copy_reads_dates_by_the_sessions_format_unless_its_file_format_has_one(
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, d date)")
         await local.run("ALTER SESSION SET DATE_INPUT_FORMAT = 'DD/MM/YYYY'")
-        await put(local, "@~", "a.csv", b"1,03/04/2024\n")
-        await put(local, "@~", "b.json", b'{"a": 2, "d": "03/04/2024"}')
-        await put(local, "@~", "c.csv", b"3,2024-04-03\n")
+        await local_sql.put_file(local, "@~", "a.csv", b"1,03/04/2024\n")
+        await local_sql.put_file(local, "@~", "b.json", b'{"a": 2, "d": "03/04/2024"}')
+        await local_sql.put_file(local, "@~", "c.csv", b"3,2024-04-03\n")
         await local.rows("COPY INTO t FROM @~/a.csv FILE_FORMAT = (DATE_FORMAT = AUTO)")
         await local.rows(
             "COPY INTO t FROM @~/b.json FILE_FORMAT = (TYPE = JSON)"
@@ -528,7 +517,7 @@ def test_json_is_loaded_as_documents_and_by_the_names_of_columns(tmp_path: Path)
         await local.run("CREATE TABLE v (doc variant)")
         await local.run("CREATE TABLE t (id int, name varchar, at date)")
         data = b'[{"id": 1, "name": "x", "at": "2024-01-02"},\n {"ID": 2, "name": null}]'
-        await put(local, "@~", "a.json", data)
+        await local_sql.put_file(local, "@~", "a.json", data)
         form = "FILE_FORMAT = (TYPE = JSON STRIP_OUTER_ARRAY = TRUE)"
         await local.rows(f"COPY INTO v FROM @~ {form}")
         assert await local.rows("SELECT doc:name::varchar FROM v ORDER BY 1") == [("x",), (None,)]
@@ -544,8 +533,8 @@ def test_parquet_is_loaded_by_names_and_by_transformations(tmp_path: Path) -> No
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, b varchar, c array)")
         one = parquet(a=[1], b=["x"], c=[[1, 2]])
-        await put(local, "@~", "one.parquet", one)
-        await put(local, "@~", "two.parquet", parquet(B=["y"]))
+        await local_sql.put_file(local, "@~", "one.parquet", one)
+        await local_sql.put_file(local, "@~", "two.parquet", parquet(B=["y"]))
         form = "FILE_FORMAT = (TYPE = PARQUET)"
         await local.rows(
             f"COPY INTO t FROM @~ {form} MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
@@ -577,7 +566,7 @@ def test_a_table_is_created_by_the_schema_of_its_files(tmp_path: Path) -> None:
         data = parquet(
             id=pa.array([1], pa.int64()), Name=["x"], n=pa.array([decimal.Decimal("1.5")])
         )
-        await put(local, "@~", "a.parquet", data)
+        await local_sql.put_file(local, "@~", "a.parquet", data)
         schema = "table(infer_schema(location => '@~/a.parquet', file_format => 'p'))"
         rows = f"select array_agg(object_construct(*)) from {schema}"
         await local.run(f"create or replace table t using template ({rows}) comment = 'files'")
@@ -590,7 +579,7 @@ def test_a_table_is_created_by_the_schema_of_its_files(tmp_path: Path) -> None:
         copy = "copy into t from @~/a.parquet file_format = (format_name = p)"
         await local.run(f"{copy} match_by_column_name = case_insensitive")
         assert await local.rows('select id, "Name", n from t') == [(1, "x", decimal.Decimal("1.5"))]
-        await put(local, "@~", "a.csv", b"1,2\n")
+        await local_sql.put_file(local, "@~", "a.csv", b"1,2\n")
         await local.run("create table victim (a int)")
         await local.run("set q = 'create table u using template (execute immediate $q)'")
         for query in (
@@ -611,7 +600,7 @@ def test_stages_and_file_formats_change_their_comments_and_options(tmp_path: Pat
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create stage s comment = 'old'")
         await local.run("create file format f type = csv field_delimiter = ';' skip_header = 1")
-        await put(local, "@s", "a.csv", b"h\n1|2\n")
+        await local_sql.put_file(local, "@s", "a.csv", b"h\n1|2\n")
         await local.run("alter stage s set file_format = (format_name = f) comment = 'new'")
         await local.run("alter file format f set field_delimiter = '|', comment = 'pipes'")
         # A stage has the options that the format had.
@@ -652,7 +641,7 @@ def test_invalid_characters_of_parquet_are_replaced_or_refused(tmp_path: Path) -
 
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (id int, t varchar, b varchar)")
-        await put(local, "@~", "a.parquet", file)
+        await local_sql.put_file(local, "@~", "a.parquet", file)
         copy = "COPY INTO t FROM @~ MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE FILE_FORMAT = (TYPE ="
         assert (await refused(local, f"{copy} PARQUET)")).code == "100144"
         assert await local.one("SELECT COUNT(*) FROM t") == 0
@@ -674,7 +663,7 @@ def test_staged_files_are_queried_with_their_metadata(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE FILE FORMAT f TYPE = CSV")
         await local.run("CREATE STAGE s")
-        await put(local, "@s/x", "a.csv", b"1,one\n2,two\n")
+        await local_sql.put_file(local, "@s/x", "a.csv", b"1,one\n2,two\n")
         rows = await local.rows(
             "SELECT t.$1::int + 1, $2, METADATA$FILENAME, METADATA$FILE_ROW_NUMBER"
             " FROM @s/x (FILE_FORMAT => 'f', PATTERN => '.*csv') t ORDER BY 1"
@@ -693,8 +682,10 @@ def test_infer_schema_names_the_columns_of_files(tmp_path: Path) -> None:
         await local.run("CREATE FILE FORMAT p TYPE = PARQUET")
         await local.run("CREATE FILE FORMAT c TYPE = CSV PARSE_HEADER = TRUE")
         data = parquet(id=[1], name=["x"], at=pa.array([0], pa.timestamp("us")), l=[[1]])
-        await put(local, "@~", "a.parquet", data)
-        await put(local, "@~", "a.csv", b"id,price,day\n1,2.50,2024-01-01\n10,3,2024-01-02\n")
+        await local_sql.put_file(local, "@~", "a.parquet", data)
+        await local_sql.put_file(
+            local, "@~", "a.csv", b"id,price,day\n1,2.50,2024-01-01\n10,3,2024-01-02\n"
+        )
         infer = "SELECT column_name, type FROM TABLE(INFER_SCHEMA(LOCATION => '@~', FILES => '{}',"
         rows = await local.rows(infer.format("a.parquet") + " FILE_FORMAT => 'p'))")
         assert rows == [
@@ -704,7 +695,7 @@ def test_infer_schema_names_the_columns_of_files(tmp_path: Path) -> None:
             ("l", "VARIANT"),
         ]
         # Bytes are BINARY, though a query reads them as text unless BINARY_AS_TEXT is FALSE.
-        await put(local, "@~", "b.parquet", parquet(b=[b"x"]))
+        await local_sql.put_file(local, "@~", "b.parquet", parquet(b=[b"x"]))
         rows = await local.rows(infer.format("b.parquet") + " FILE_FORMAT => 'p'))")
         assert rows == [("b", "BINARY")]
         read = "SELECT $1:b::VARCHAR FROM @~/b.parquet (FILE_FORMAT => 'p')"
@@ -749,7 +740,7 @@ def test_a_damaged_file_is_an_error_that_names_it_and_loads_nothing(
         await local.run(
             "CREATE TABLE t (a variant)" if format_type != "CSV" else "CREATE TABLE t (a varchar)"
         )
-        await put(local, "@%t", name, data)
+        await local_sql.put_file(local, "@%t", name, data)
         fault = await refused(local, f"COPY INTO t FILE_FORMAT = (TYPE = {format_type})")
         assert fault.code.startswith("100"), fault.message
         assert name in fault.message
@@ -766,7 +757,7 @@ def test_a_damaged_file_is_an_error_that_names_it_and_loads_nothing(
 def test_loads_are_rows_of_the_commit_that_the_pipeline_reads_too(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
         await local.rows("COPY INTO t")
         pointer = local.lake.tables.pointer(local.lake.ident("ns.t"))
         place = local.lake.store.place("lake")
@@ -1003,7 +994,7 @@ def test_a_text_that_begins_with_an_at_sign_is_a_text(tmp_path: Path) -> None:
 def test_a_file_that_was_loaded_in_part_is_not_loaded_again(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\nx\n3\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\nx\n3\n")
         await local.rows("COPY INTO t ON_ERROR = CONTINUE")
         nothing = [("Copy executed with 0 files processed.",)]
         assert await local.rows("COPY INTO t ON_ERROR = CONTINUE") == nothing
@@ -1015,7 +1006,7 @@ def test_a_file_that_was_loaded_in_part_is_not_loaded_again(tmp_path: Path) -> N
 def test_purge_removes_a_loaded_file_when_its_rows_are_committed(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
         for end, count, files in (("ROLLBACK", 0, 1), ("COMMIT", 1, 0)):
             await local.run("BEGIN")
             await local.rows("COPY INTO t PURGE = TRUE")
@@ -1032,14 +1023,14 @@ def test_purge_leaves_a_newer_file_of_the_name_and_files_that_were_not_loaded_wh
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
-        await put(local, "@%t", "a.csv", b"1\n")
-        await put(local, "@%t", "b.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
+        await local_sql.put_file(local, "@%t", "b.csv", b"1\n")
         await local.run("BEGIN")
         await local.rows("COPY INTO t PURGE = TRUE")
-        await put(local, "@%t", "a.csv", b"2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"2\n")
         await local.run("COMMIT")
-        await put(local, "@%t", "bad.csv", b"x\n")
-        await put(local, "@%t", "half.csv", b"3\nx\n")
+        await local_sql.put_file(local, "@%t", "bad.csv", b"x\n")
+        await local_sql.put_file(local, "@%t", "half.csv", b"3\nx\n")
         await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('bad.csv')")
         await local.rows("COPY INTO t PURGE = TRUE ON_ERROR = CONTINUE FILES = ('half.csv')")
         assert [row[0] for row in await local.rows("LIST @%t")] == ["a.csv", "bad.csv", "half.csv"]
@@ -1055,7 +1046,7 @@ def test_the_stage_of_a_dropped_table_is_emptied_and_one_that_can_be_restored_ke
         names = ("live", "restorable", "purged")
         for name in names:
             await local.run(f"CREATE TABLE {name} (a int)")
-            await put(local, f"@%{name}", f"{name}.csv", b"1\n")
+            await local_sql.put_file(local, f"@%{name}", f"{name}.csv", b"1\n")
         await local.lake.tables.drop(local.lake.ident("ns.restorable"), by="me")
         await local.lake.tables.drop(local.lake.ident("ns.purged"), purge=True, by="me")
         await local.stages.sweep(lambda _: True)
@@ -1074,7 +1065,7 @@ def test_a_repeated_drop_or_unload_gets_the_first_answer_and_changes_nothing(
         await local.run("CREATE STAGE s")
         first = await local.rows(unload)
         unload_id = local.last_id
-        await put(local, "@s/x_0_0_0.csv.gz", "other", b"")
+        await local_sql.put_file(local, "@s/x_0_0_0.csv.gz", "other", b"")
         before = await local.rows("LIST @s")
         assert await local.rows(unload, query_id=unload_id) == first
         assert await local.rows("LIST @s") == before
@@ -1113,7 +1104,9 @@ def test_an_unload_that_was_cut_off_replaces_its_own_files_when_it_is_repeated(
 def test_documents_without_their_nulls_keep_the_digits_of_their_numbers(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE v (doc variant)")
-        await put(local, "@%v", "a.json", b'{"a": 1234567890123456789.125, "b": null}')
+        await local_sql.put_file(
+            local, "@%v", "a.json", b'{"a": 1234567890123456789.125, "b": null}'
+        )
         await local.rows("COPY INTO v FILE_FORMAT = (TYPE = JSON STRIP_NULL_VALUES = TRUE)")
         assert await local.one("SELECT doc:a::number(38, 3) FROM v") == decimal.Decimal(
             "1234567890123456789.125"
@@ -1141,8 +1134,8 @@ def test_describing_a_query_of_staged_files_decodes_none_of_them(tmp_path: Path)
         await local.run("CREATE STAGE s")
         await local.run("CREATE FILE FORMAT pq TYPE = PARQUET")
         await local.run("CREATE FILE FORMAT js TYPE = JSON")
-        await put(local, "@s/broken", "a.csv.gz", gzip.compress(b"1\n" * 100)[:-12])
-        await put(local, "@s/pq", "a.parquet", parquet(a=[1], b=["x"]))
+        await local_sql.put_file(local, "@s/broken", "a.csv.gz", gzip.compress(b"1\n" * 100)[:-12])
+        await local_sql.put_file(local, "@s/pq", "a.parquet", parquet(a=[1], b=["x"]))
 
         async def described(text: str) -> list[tuple[str, str]]:
             outcome = await local.run(text, describe_only=True)
@@ -1253,7 +1246,7 @@ def test_match_by_column_name_case_sensitive_takes_the_names_that_are_shown(
     options = " parse_header = true" if form == "csv" else ""
 
     async def work(local: local_sql.LocalSql) -> None:
-        await put(local, "@~", f"a.{form}", bodies[form])
+        await local_sql.put_file(local, "@~", f"a.{form}", bodies[form])
         copy = f"copy into t from @~ file_format = (type = {form}{options})"
         by_name = f"{copy} match_by_column_name = case_sensitive"
         await local.run(

@@ -7,23 +7,9 @@ from pathlib import Path
 import pytest
 
 from sql import errors, fileformats
-from storage import model as storage_model
 from tests.kit import local_sql
 
 BARS = "stage_file_format = (type = csv field_delimiter = '|' skip_header = 1)"
-
-
-async def put(local: local_sql.LocalSql, location: str, name: str, data: bytes) -> None:
-    """Store a file where the client that runs PUT would."""
-    outcome = await local.run(f"PUT file:///tmp/{name} {location}")
-    assert outcome.transfer is not None
-    received = await local.lake.storage.blobs.store(data, digests=frozenset({"md5"}))
-    await local.lake.storage.objects.put(
-        outcome.transfer.bucket,
-        outcome.transfer.prefix + name,
-        received,
-        attributes=storage_model.ObjectAttributes(),
-    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +27,7 @@ def test_copy_and_queries_of_a_tables_stage_read_its_stage_file_format(
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run(creation)
-        await put(local, "@%t", "a.csv", b"a|b\n7|x,y\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"a|b\n7|x,y\n")
         assert await local.rows("select $1, $2 from @%t") == [("7", "x,y")]
         await local.run("copy into t")
         assert await local.rows("select a, b from t") == [(7, "x,y")]
@@ -59,7 +45,7 @@ def test_a_statements_format_and_a_stages_come_before_that_of_the_table(tmp_path
         await local.run("create stage semicolons file_format = (type = csv field_delimiter = ';')")
         await local.run("create file format commas type = csv field_delimiter = ','")
         for location in ("@%t", "@plain", "@semicolons"):
-            await put(local, location, "a.csv", b"h\n1\n")
+            await local_sql.put_file(local, location, "a.csv", b"h\n1\n")
 
         await local.run("copy into t from @plain")
         assert await local.rows("select a from t") == [("1",)]
@@ -81,22 +67,22 @@ def test_alter_table_and_or_replace_change_a_tables_stage_file_format(tmp_path: 
         await local.run("alter table t set stage_file_format = (format_name = bars) comment = 'c'")
         # As that of a stage, it keeps what the format was.
         await local.run("drop file format bars")
-        await put(local, "@%t", "a.csv", b"1|2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1|2\n")
         assert await local.rows("select $1, $2 from @%t") == [("1", "2")]
         await local.run("create table copied like t")
-        await put(local, "@%copied", "a.csv", b"3|4\n")
+        await local_sql.put_file(local, "@%copied", "a.csv", b"3|4\n")
         assert await local.rows("select $1, $2 from @%copied") == [("3", "4")]
 
         ddl = await local.one("select get_ddl('table', 't')")
         assert " STAGE_FILE_FORMAT = (TYPE = CSV FIELD_DELIMITER = '|')" in ddl
         await local.run("drop table t")
         await local.run(ddl)
-        await put(local, "@%t", "a.csv", b"5|6\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"5|6\n")
         assert await local.rows("select $1, $2 from @%t") == [("5", "6")]
         assert await local.one("select get_ddl('table', 't')") == ddl
 
         await local.run("create or replace table t (a varchar)")
-        await put(local, "@%t", "a.csv", b"1|2\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1|2\n")
         assert await local.rows("select $1, $2 from @%t") == [("1|2", None)]
 
     local_sql.run_local(tmp_path, work)
