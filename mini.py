@@ -504,10 +504,10 @@ async def _load_samples(settings: Config, program: Program) -> None:
     """Load the sample data in a child process, a client like any other."""
     import asyncio
 
-    from program import trust
+    from program import application
     from server import children
 
-    needed = {name: os.environ[name] for name in trust.VARIABLES if name in os.environ}
+    needed = {name: os.environ[name] for name in application.WORKER_VARIABLES if name in os.environ}
     if settings.access_key and settings.secret_key:  # no file holds them: the child needs them here
         needed |= {
             "BOATHOUSE_ACCESS_KEY": settings.access_key,

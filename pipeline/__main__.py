@@ -115,14 +115,7 @@ def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
             else:
                 workfolders.remove_abandoned()
                 options.gets = _resources(options)
-                if options.url is None:
-                    servers.trust(options.data, os.environ)
-                server = servers.find(
-                    url=options.url,
-                    data=options.data,
-                    environment=os.environ,
-                    region=options.region,
-                )
+                server = _server(options)
                 outcome, sentence = JOBS[options.job](options, server, interruption.before(say))
     except errors.PipelineError as error:
         if not isinstance(error, errors.JobsFailed):
@@ -626,15 +619,21 @@ def _list(options: argparse.Namespace, say: progress.Say) -> tuple[dict[str, Any
     return {"pipelines": listed}, f"{progress.counted(len(names), 'pipeline')} in {folder}{but}"
 
 
+def _server(options: argparse.Namespace) -> settings.ServerEndpoint:
+    """Return the server to work with, whose certificate this process trusts from now on. Raises
+    BadArgument, NoServer."""
+    if options.url is None:
+        servers.trust(options.data, os.environ)
+    return servers.find(
+        url=options.url, data=options.data, environment=os.environ, region=options.region
+    )
+
+
 def _refused_by_server(options: argparse.Namespace, folder: Path) -> dict[str, str]:
     """Return why the server does not run pipelines of a folder, by name: a wrong schedule, or a
     circle of those that follow each other. None where no server answers that has the folder."""
     try:
-        if options.url is None:
-            servers.trust(options.data, os.environ)
-        server = servers.find(
-            url=options.url, data=options.data, environment=os.environ, region=options.region
-        )
+        server = _server(options)
         answer = native.ask(server, "GET", "pipelines")
         served = answer.get("folder")  # an older server does not say
         if served is None or not folder.samefile(served):

@@ -31,7 +31,6 @@ _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----", re.ASCII
 )
 
-
 BUNDLE_FILE: Final = "certificates.pem"
 """The file in the data folder, while a server with a certificate runs."""
 
