@@ -10,7 +10,6 @@ import pytest
 
 from sql import bindings, errors
 from tests.kit import local_sql
-from tests.sql import test_staging as staging
 
 MOMENT = "2024-02-29 12:34:56.987654"
 OLD = "1969-12-31 23:59:59.987654"
@@ -58,7 +57,7 @@ def test_every_write_cuts_the_digits_that_a_column_does_not_keep(
             " when not matched then insert (a) values (1)"
         )
         row = f"5,{MOMENT}321,{OLD}321,{MOMENT[11:]}321\n"
-        await staging.put(local, "@%t", "a.csv", row.encode())
+        await local_sql.put_file(local, "@%t", "a.csv", row.encode())
         await local.rows("copy into t (a, m, o, c) from @%t")
         nanos = {
             "1": bindings.Binding(type="fixed", values=(6, 7), is_array=True),
@@ -95,7 +94,7 @@ def test_binds_of_nanoseconds_are_cut_where_a_constant_is_refused(tmp_path: Path
 def test_copies_of_texts_refuse_digits_that_a_column_would_lose(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (m timestamp_ntz, c time)")
-        await staging.put(local, "@%t", "a.csv", f"{MOMENT}321,{MOMENT[11:]}321\n".encode())
+        await local_sql.put_file(local, "@%t", "a.csv", f"{MOMENT}321,{MOMENT[11:]}321\n".encode())
         for option in ("", " on_error = continue"):
             with pytest.raises(errors.SqlError, match="digits below a microsecond"):
                 await local.rows(f"copy into t from @%t{option}")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from sql import decode, encode, errors, intervals, outcomes, rowtypes
 from sql.dialect import sqltypes
 from tests.kit import datafiles, local_sql
-from tests.sql import test_staging as staging
 
 DAY = 86_400_000_000_000
 """Nanoseconds."""
@@ -138,7 +137,7 @@ def test_intervals_are_compared_grouped_changed_and_loaded(tmp_path: Path) -> No
             " (3, null, null)"
         )
         await local.rows("insert into t (i, d) select 4, interval '1 2:3:4.5' day to second")
-        await staging.put(local, "@%t", "a.csv", b"5,0-1,-0 0:0:0.1\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"5,0-1,-0 0:0:0.1\n")
         await local.rows("copy into t from @%t")
         for condition, expected in (
             ("c > '0-1'", [1, 4]),

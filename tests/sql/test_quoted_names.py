@@ -8,7 +8,6 @@ import pytest
 
 from sql import errors, tabletypes
 from tests.kit import local_sql
-from tests.sql import test_staging as staging
 
 
 async def names_of(local: local_sql.LocalSql, query: str) -> list[str]:
@@ -107,7 +106,7 @@ def test_statements_find_quoted_columns_as_before(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.rows('create table t ("id" int autoincrement, "v" varchar default \'x\')')
         await local.rows("insert into t (v) values ('a'), (default)")
-        await staging.put(local, "@%t", "a.csv", b"7,c\n")
+        await local_sql.put_file(local, "@%t", "a.csv", b"7,c\n")
         await local.rows('copy into t ("id", "v") from @%t')
         await local.rows("update t set v = upper(v) where id = 1")
         await local.rows(

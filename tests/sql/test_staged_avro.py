@@ -82,7 +82,7 @@ def test_copy_of_avro_loads_columns_by_name(tmp_path: Path) -> None:
             " key varchar, tags array, more object, absent int)"
         )
         await local.run("CREATE STAGE s FILE_FORMAT = (TYPE = AVRO)")
-        await staging.put(local, "@s", "a.avro", avro([record(1), record(2)]))
+        await local_sql.put_file(local, "@s", "a.avro", avro([record(1), record(2)]))
         await local.rows("COPY INTO t FROM @s MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE")
         assert await local.rows(
             "SELECT id, name, fare, day, at::timestamp_ntz, clock, ratio, ok, raw, colour, key,"
@@ -114,7 +114,7 @@ def test_copy_of_avro_loads_columns_by_name(tmp_path: Path) -> None:
 def test_a_query_and_a_transformation_read_members_of_avro_records(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE FILE FORMAT a TYPE = AVRO")
-        await staging.put(local, "@~", "a.avro", avro([record(1), record(2)]))
+        await local_sql.put_file(local, "@~", "a.avro", avro([record(1), record(2)]))
         rows = await local.rows(
             "SELECT $1:id::int, $1:tags[0]::varchar, METADATA$FILE_ROW_NUMBER"
             " FROM @~ (FILE_FORMAT => 'a') ORDER BY 1"
@@ -138,7 +138,7 @@ def test_a_query_and_a_transformation_read_members_of_avro_records(tmp_path: Pat
 def test_infer_schema_of_avro_has_the_types_of_its_schema(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE FILE FORMAT a TYPE = AVRO")
-        await staging.put(local, "@~", "a.avro", avro([]))
+        await local_sql.put_file(local, "@~", "a.avro", avro([]))
         rows = await local.rows(
             "SELECT column_name, type, nullable FROM TABLE(INFER_SCHEMA(LOCATION => '@~',"
             " FILE_FORMAT => 'a')) ORDER BY order_id"
@@ -273,8 +273,8 @@ def test_a_changed_byte_gives_records_or_the_one_error(position: int) -> None:
 def test_a_damaged_avro_file_is_named_and_nothing_is_loaded(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a variant)")
-        await staging.put(local, "@%t", "good.avro", avro([record(1)]))
-        await staging.put(local, "@%t", "bad.avro", BROKEN["cut"])
+        await local_sql.put_file(local, "@%t", "good.avro", avro([record(1)]))
+        await local_sql.put_file(local, "@%t", "bad.avro", BROKEN["cut"])
         form = "FILE_FORMAT = (TYPE = AVRO)"
         fault = await staging.refused(local, f"COPY INTO t {form}")
         assert (fault.code, "bad.avro" in fault.message) == ("100069", True)
@@ -304,7 +304,7 @@ def test_text_of_brotli_is_unloaded_and_loaded(tmp_path: Path) -> None:
         await local.run("CREATE TABLE t (a int, b varchar)")
         await local.rows("COPY INTO t FROM @s")
         assert await local.rows("SELECT * FROM t") == [(1, "x")]
-        await staging.put(local, "@%t", "a.json.br", b"{}")
+        await local_sql.put_file(local, "@%t", "a.json.br", b"{}")
         fault = await staging.refused(
             local, "COPY INTO t FROM @%t FILE_FORMAT = (TYPE = CSV COMPRESSION = BROTLI)"
         )

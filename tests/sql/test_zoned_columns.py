@@ -16,7 +16,6 @@ import pytest
 from catalog import manifests
 from sql import bindings, errors, tabletypes
 from tests.kit import datafiles, local_sql, tablefiles
-from tests.sql import test_staging as staging
 
 NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 """The instant of most tests."""
@@ -312,7 +311,7 @@ def test_every_write_cuts_the_digits_that_a_declaration_does_not_name(
         )
         old, new = f"1969-12-31 23:59:59.{kept} +00:00", f"2024-01-01 00:00:00.{kept} +00:00"
         row = f"5,2024-01-01 00:00:00.{fraction}Z\n"
-        await staging.put(local, "@%t", "a.csv", row.encode())
+        await local_sql.put_file(local, "@%t", "a.csv", row.encode())
         await local.rows("copy into t from @%t")
         nanos = {
             "1": bindings.Binding(type="fixed", values=(6, 7), is_array=True),
