@@ -469,6 +469,49 @@ def modules_of_tests() -> list[Path]:
     return sorted((ROOT / "tests").rglob("*.py"))
 
 
+def test_tests_name_what_our_modules_have() -> None:
+    """`local_sql.put_file`: such a name is looked up when a test runs; mypy reads no test."""
+    named = {dotted(path): path for path in [*modules(), *modules_of_tests()]}
+    missing = [
+        f"{label(path)}:{node.lineno}: {node.value.id}.{node.attr}"
+        for path in modules_of_tests()
+        if (imported := modules_imported_by(path, named))
+        for node in nodes_of(path)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (module := imported.get(node.value.id)) is not None
+        and node.attr not in names_of_the_module(named[module])
+    ]
+    assert missing == []
+
+
+def modules_imported_by(path: Path, named: Mapping[str, Path]) -> dict[str, str]:
+    """Our modules by the name that a module has for each, but for names it also binds itself."""
+    imported = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}" in named
+    }
+    bound = {name for name, _ in names_bound_in(path)} if imported else set()
+    return {name: module for name, module in imported.items() if name not in bound}
+
+
+@functools.cache
+def names_of_the_module(path: Path) -> frozenset[str]:
+    """What a module binds or imports anywhere, and what each module has."""
+    imported = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in nodes_of(path)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    classes = {node.name for node in nodes_of(path) if isinstance(node, ast.ClassDef)}
+    bound = {name for name, _ in names_bound_in(path)}
+    return frozenset(imported | classes | bound | {"__name__", "__file__", "__doc__", "__dict__"})
+
+
 def prose_of(path: Path) -> str:
     """A module's comments, docstrings and the texts below its constants."""
     with path.open("rb") as file:
