@@ -479,6 +479,7 @@ VARIANT_TARGETS = {
     "time": "TIME",
     "timestamp": "TIMESTAMP_NTZ",
     "instant": "TIMESTAMP_LTZ",
+    "zoned": "TIMESTAMP_TZ",
     "binary": "BINARY",
 }
 
@@ -508,7 +509,7 @@ VARIANT_SPELLINGS: dict[str, Callable[[Any], str | None]] = {
     "fixed": _number_spelled,
     "real": _number_spelled,
     "boolean": _boolean_spelled,
-    **dict.fromkeys(("date", "time", "timestamp", "instant", "binary"), _exactly_spelled),
+    **dict.fromkeys(("date", "time", "timestamp", "instant", "zoned", "binary"), _exactly_spelled),
 }
 
 
@@ -681,7 +682,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
 )
 
 FAMILIES_OF_ZONE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Kernel]], ...] = (
-    (re.compile("_v_to_(instant)(_cut)?"), _of_variant),
+    (re.compile("_v_to_(instant|zoned)(_cut)?"), _of_variant),
     (re.compile("_v_of_instant"), _variant_of_instant),
     (re.compile("_field_([0-9]+(?:_[0-9]+)*)_([0-9a-f]+)"), _field),
     (re.compile("_v_of_nested_([0-9a-f]+)"), _variant_of_nested),

@@ -481,25 +481,24 @@ def _instants_of_texts(
     """Return texts as instants: of their own offsets, or else of the session's zone."""
     encoded, result = texts.dictionary_encode(), pa.timestamp("us", zone)
     moments: list[datetime.datetime | None] = []
-    are_local: list[bool] = []
+    offsets: list[int | None] = []
     cycles: list[int] = []
     for text in encoded.dictionary.to_pylist():
-        moment, cycle = None, 0
+        moment, offset, cycle = None, None, 0
         try:
             moment, cycle = far_or_near(parse, text)
-            is_local = moment.tzinfo is None
-            if not is_local:
-                moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+            offset = moment.utcoffset()
         except (ValueError, OverflowError):
             if not lenient:
                 raise
-            moment, is_local = None, True
-        moments.append(moment)
-        are_local.append(is_local)
+        moments.append(None if moment is None else moment.replace(tzinfo=None))
+        offsets.append(None if offset is None else offset // datetime.timedelta(microseconds=1))
         cycles.append(cycle)
     read = later_cycles(pa.array(moments, pa.timestamp("us")), cycles)
-    at_utc = read.cast(pa.int64()).cast(result)
-    instants = pc.if_else(pa.array(are_local, pa.bool_()), zones.instants_of(read, zone), at_utc)
+    # Not by Python's astimezone: the first hours of year 1 may lie in year 0 of UTC.
+    moved = pa.array(offsets, pa.int64())
+    at_utc = pc.subtract(read.cast(pa.int64()), moved).cast(result)
+    instants = pc.if_else(moved.is_valid(), at_utc, zones.instants_of(read, zone))
     return instants.take(encoded.indices)
 
 
@@ -716,6 +715,7 @@ FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] 
     (re.compile("_zoned_instant"), zoned_kernels.instant),
     (re.compile("_zoned_offset"), zoned_kernels.offset),
     (re.compile("_zoned_(?:at_offset|of_bind)"), zoned_kernels.at_offset),
+    (re.compile("_zoned_of_instant"), zoned_kernels.of_instant),
     (re.compile("_zoned_at_zone"), zoned_kernels.at_zone),
     (re.compile("_zoned_offset_(text|colon)"), zoned_kernels.offset_text),
     (re.compile("_add_months_(date|timestamp)(_last)?"), _add_months),

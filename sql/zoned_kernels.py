@@ -109,6 +109,11 @@ def at_offset(_: re.Match[str]) -> Kernel:
     return Kernel(function=function, arguments=(NAIVE, pa.int64()), result=PACKED)
 
 
+def of_instant(_: re.Match[str]) -> Kernel:
+    """A TIMESTAMP_TZ of microseconds since 1970 in UTC, and an offset in minutes."""
+    return Kernel(function=pack, arguments=(pa.int64(), pa.int64()), result=PACKED)
+
+
 def at_zone(_: re.Match[str]) -> Kernel:
     """A TIMESTAMP_TZ of microseconds since 1970 in UTC, and the name of a zone."""
 
@@ -143,8 +148,9 @@ def whole_minutes(moment: datetime.datetime) -> tuple[datetime.datetime, int | N
     local_time = moment.replace(tzinfo=None)
     if shift is None:
         return local_time, None
-    minutes, seconds = divmod(shift, datetime.timedelta(minutes=1))
-    return local_time - seconds, minutes
+    minute = datetime.timedelta(minutes=1)
+    minutes = int(shift / minute)  # toward zero, as `_at_zone` cuts
+    return local_time - (shift - minutes * minute), minutes
 
 
 def of_texts(

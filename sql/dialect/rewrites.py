@@ -160,7 +160,7 @@ def cast_to_digits(
     elif digits <= MICROSECOND_DIGITS:
         operand = _at_microseconds(operand)
     cuts_variant = operand.type.name == "variant" and digits <= MICROSECOND_DIGITS
-    if cuts_variant and target.name != "timestamp_tz" and not lenient:
+    if cuts_variant and not lenient:
         moment = _cast_from_variant(operand, target, lenient, suffix="_cut")
     elif sqltypes.same_in_engine(operand.type, target):
         moment = operand
@@ -616,12 +616,13 @@ def _cast_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Ex
         micros = code.arrow(cast(operand, sqltypes.TIMESTAMP_NTZ), "Int64")
         packed = code.kernel("_zoned_at_zone", micros, "UTC")
     else:
-        # A moment without an offset is one of the session's zone.
+        # A moment without an offset is one of the session's zone. The instant stays where the
+        # zone's offset has seconds, as in local mean time, and the local time is that of minutes.
         instant = cast(operand, sqltypes.TIMESTAMP_LTZ)
         local = cast(instant, sqltypes.TIMESTAMP_NTZ)
         shown, micros = code.arrow(local, "Int64"), code.arrow(instant, "Int64")
         minutes = code.infix(code.infix(shown, "-", micros), "/", MICROSECONDS["minute"])
-        packed = code.kernel(ZONED, as_arrow(local, local.type), minutes)
+        packed = code.kernel("_zoned_of_instant", micros, minutes)
     return exprs.derived(packed, target, [operand], nullable=lenient or None)
 
 
@@ -632,11 +633,6 @@ def _zoned_literal(text: str) -> Expr | None:
     except (ValueError, OverflowError, NotImplementedError):
         return None
     return None if minutes is None else zoned_constant(local, minutes)
-
-
-def _cast_variant_to_zoned(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    """Return a VARIANT as the TIMESTAMP_TZ that its text says, with the text's offset."""
-    return _cast_to_zoned(cast(operand, sqltypes.TEXT), target, lenient)
 
 
 def zoned_constant(local: datetime.datetime, minutes: int, *, is_bind: bool = False) -> Expr:
@@ -824,6 +820,7 @@ def _cast_from_variant(
         "fixed": f"fixed_{target.precision}_{target.scale}",
         "timestamp_ntz": "timestamp",
         "timestamp_ltz": "instant",
+        "timestamp_tz": "zoned",
     }.get(target.name, target.name)
     converted: code.Code = code.kernel(f"_v_to_{name}{suffix}", code.arrow(value, "Utf8"), path)
     if target.name == "timestamp_ltz":
@@ -846,7 +843,7 @@ CASTS = {
     },
     ("variant", "timestamp_ntz"): _cast_from_variant,
     ("variant", "timestamp_ltz"): _cast_from_variant,
-    ("variant", "timestamp_tz"): _cast_variant_to_zoned,
+    ("variant", "timestamp_tz"): _cast_from_variant,
     ("array", "text"): _cast_from_variant,
     ("object", "text"): _cast_from_variant,
     ("array", "array"): _cast_same,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sql import zones
+from sql import errors, zones
 from tests.kit import local_sql
 
 UTC = datetime.UTC
@@ -97,5 +97,75 @@ def test_texts_and_parts_of_instants_agree_in_every_year(tmp_path: Path, zone: s
                 shown = moment.astimezone(zoneinfo.ZoneInfo(zone))
                 assert naive == f"{shown:%Y-%m-%d %H:%M:%S}.000"
                 assert offset.replace(":", "") == f"{shown:%z}"
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_an_instant_stays_where_the_offset_of_a_zone_has_seconds(tmp_path: Path) -> None:
+    """Local mean time was 9:18:59 after UTC in Tokyo and 4:56:02 before it in New York. Offsets
+    have whole minutes, so the local time that is shown is another one."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for zone, shown in (
+            ("Asia/Tokyo", "1849-12-31 23:59:01.123 +0918"),
+            ("America/New_York", "1850-01-01 00:00:02.123 -0456"),
+        ):
+            await local.rows(f"alter session set timezone = '{zone}'")
+            for spelled in (
+                "c::timestamp_tz",
+                "c::timestamp_ltz::timestamp_tz",
+                "c::timestamp_ntz::timestamp_tz",
+                "to_variant(c::timestamp_ltz)::timestamp_tz",
+                "to_variant(c::timestamp_ntz)::timestamp_tz",
+                "to_variant(c)::timestamp_tz",
+                "object_construct('a', c::timestamp_ltz):a::timestamp_tz(6)",
+            ):
+                query = (
+                    f"select z::varchar, z::timestamp_ltz = c::timestamp_ltz"
+                    f" from (select column1 as c, {spelled} as z"
+                    f" from values ('1850-01-01 00:00:00.123456'))"
+                )
+                assert await local.rows(query) == [(shown, True)], (zone, spelled)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_local_time_in_the_first_hours_of_year_1_may_lie_in_year_0_of_utc(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        first, year_0 = "0001-01-01 00:00:00.000 +0000", "0001-01-01 00:00:00.000 +1400"
+        await local.rows("create table t (z timestamp_tz)")
+        await local.rows(f"insert into t values ('{first}'), ('{year_0}')")
+        for condition, rows in (
+            (f"z = '{first}'", [first]),
+            (f"z = '{year_0}'", [year_0]),
+            (f"z > '{year_0}'", [first]),
+            (f"z in ('{year_0}', '2024-01-01')", [year_0]),
+        ):
+            query = f"select z::varchar from t where {condition}"
+            assert await local.rows(query) == [(row,) for row in rows], condition
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_variant_becomes_a_timestamp_tz_with_all_its_digits(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        shown = "to_char({}, 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM')"
+        for value, text in (
+            (
+                "to_variant('2024-01-02 03:04:05.123456'::timestamp_ntz)::timestamp_tz",
+                "2024-01-02 03:04:05.123456 +00:00",
+            ),
+            (
+                "parse_json('\"2024-01-02 03:04:05.123456789 +03:00\"')::timestamp_tz(5)",
+                "2024-01-02 03:04:05.123450 +03:00",
+            ),
+            ("parse_json('1700000000')::timestamp_tz", "2023-11-14 22:13:20.000000 +00:00"),
+            ("parse_json('null')::timestamp_tz", None),
+        ):
+            assert await local.one(f"select {shown.format(value)}") == text, value
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows("select parse_json('true')::timestamp_tz")
+        refused = 'Failed to cast variant value "true" to TIMESTAMP_TZ'
+        assert (caught.value.code, caught.value.message) == ("100071", refused)
 
     local_sql.run_local(tmp_path, work)
