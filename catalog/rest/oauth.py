@@ -25,7 +25,7 @@ import msgspec
 
 from catalog.rest import errors
 from server import asgi, calls, limits
-from server.access import decide, identities, model, principals, tokens
+from server.access import conditionkeys, decide, identities, model, principals, tokens
 from server.access import errors as access_errors
 from server.auth import throttle
 from server.oidc import errors as oidc_errors
@@ -88,10 +88,7 @@ class TokenEndpoint:
         form = dict(reversed(asgi.parse_pairs(body)))
         client = self._client(request, form)
         grant = form.get("grant_type")
-        context: dict[str, model.ContextValue] = {
-            "aws:SourceIp": request.client_ip,
-            "aws:SecureTransport": "true" if request.scheme == "https" else "false",
-        }
+        context = conditionkeys.of_connection(request.client_ip, request.scheme)
         if grant == TOKEN_EXCHANGE and form.get("subject_token_type") in IDENTITY_TOKEN_TYPES:
             return await self._federate(form, context)
         if grant == CLIENT_CREDENTIALS:

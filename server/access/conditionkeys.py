@@ -86,6 +86,14 @@ def is_of_provider(key: str) -> bool:
     return match is not None and match["host"].lower() not in KEYS
 
 
+def of_connection(client_ip: str, scheme: str) -> dict[str, str | tuple[str, ...]]:
+    """Return the condition keys that a connection has, for the requests of every face."""
+    return {
+        "aws:SourceIp": client_ip,
+        "aws:SecureTransport": "true" if scheme == "https" else "false",
+    }
+
+
 def suggest(service: str, name: str) -> str | None:
     """Return why a service has no condition key of this name, or None if it has one.
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from server import config, dispatch, limits, templates
+from server.access import conditionkeys, model, principals, tokens
 from server.access import errors as access_errors
-from server.access import model, principals, tokens
 from server.auth import callers, chunked, errors, postpolicy, presign, sigv2, sigv4, throttle
 from storage import model as storage_model
 
@@ -1032,8 +1032,5 @@ def _is_meant_as_header(parameter: str) -> bool:
     return parameter[:6].lower() == "x-amz-" or parameter in presign.V2_PARAMETERS
 
 
-def _context(request: asgi.Request) -> dict[str, model.ContextValue]:
-    return {
-        "aws:SourceIp": request.client_ip,
-        "aws:SecureTransport": "true" if request.scheme == "https" else "false",
-    }
+def _context(request: asgi.Request) -> Mapping[str, model.ContextValue]:
+    return conditionkeys.of_connection(request.client_ip, request.scheme)

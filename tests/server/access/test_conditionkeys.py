@@ -50,6 +50,14 @@ def test_a_misspelt_key_is_refused_with_the_one_that_was_probably_meant(
         assert hint in str(refused.value)
 
 
+@pytest.mark.parametrize(("scheme", "is_secure"), [("https", "true"), ("http", "false")])
+def test_a_connection_has_its_address_and_whether_it_is_encrypted(
+    scheme: str, is_secure: str
+) -> None:
+    keys = conditionkeys.of_connection("10.0.0.7", scheme)
+    assert keys == {"aws:SourceIp": "10.0.0.7", "aws:SecureTransport": is_secure}
+
+
 @pytest.mark.parametrize("variable", ["aws:usernam", "username", "", "s3tables:namespaces", "x:y"])
 def test_a_misspelt_variable_is_refused(variable: str) -> None:
     text = f"arn:aws:s3:::home/${{{variable}}}/*"
