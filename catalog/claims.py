@@ -9,9 +9,9 @@ holds for a location that has files and never had an owner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
-from catalog import errors, layout, locations, owners, records
+from catalog import errors, idents, layout, locations, owners, records
 from storage import batch, keys
 from storage import errors as storage_errors
 from storage import records as storage_records
@@ -26,7 +26,7 @@ def claim(
     path: str,
     *,
     object_uuid: str,
-    object_type: Literal["table", "view"],
+    object_type: idents.PointerType,
     namespace_id: int,
     name: str,
     now_ms: int,

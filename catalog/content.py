@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
-from catalog import layout, properties
+from catalog import idents, layout, properties
 
 EDGE_BYTES: Final = 4
 """Bytes of either end that `check_content` reads."""
@@ -53,7 +53,7 @@ class _Said(msgspec.Struct, frozen=True, rename="kebab"):
 class MetadataOwner:
     """The table that owns a metadata file's location. uuid: None before its first metadata."""
 
-    object_type: Literal["table", "view"]
+    object_type: idents.PointerType
     uuid: str | None
     location: str
 

@@ -9,7 +9,7 @@ namespace with the property `boathouse.protected` is not dropped, a table bucket
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ _SETTINGS: Final = (DROPPED_TABLE_DAYS, PURGE_ON_DROP)
 class Leaving(msgspec.Struct, frozen=True, kw_only=True):
     """How the files of a dropped or unregistered table are kept. kept_until_ms: None is always."""
 
-    how: Literal["drop", "unregister"]
+    how: records.Departure
     kept_until_ms: int | None
 
 

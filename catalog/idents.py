@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from catalog import errors
 
 Namespace: TypeAlias = tuple[str, ...]
+PointerType: TypeAlias = Literal["table", "view"]
+"""What a name in a namespace stands for: tables and views share its names."""
 
 SEPARATOR: Final = "\x1f"
 NAME_BYTES_MAX: Final = 255

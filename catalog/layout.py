@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
+from catalog import idents
 from server.s3 import guard
 
 KeyRole: TypeAlias = Literal["metadata", "data", "scratch", "marker"]
@@ -53,7 +54,7 @@ class Location:
     """A location in the catalog. path: segments joined by `/`, without a slash at either end."""
 
     path: str
-    object_type: Literal["table", "view"] = "table"
+    object_type: idents.PointerType = "table"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

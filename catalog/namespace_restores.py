@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,10 +19,9 @@ from catalog.pointers import DroppedEntry, Pointers, later
 from catalog.store import CatalogStore, StoredNamespace
 from storage import batch
 
-ObjectType: TypeAlias = Literal["table", "view"]
-Refs: TypeAlias = Iterable[tuple[ObjectType, str]]
+Refs: TypeAlias = Iterable[tuple[idents.PointerType, str]]
 
-OBJECT_TYPES: Final[tuple[ObjectType, ...]] = ("table", "view")
+OBJECT_TYPES: Final[tuple[idents.PointerType, ...]] = ("table", "view")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +47,7 @@ class NamespaceEntry:
 class KeptContents:
     """The tables and views of a dropped namespace. missing: uuids, as in `Restored`."""
 
-    kept: tuple[tuple[ObjectType, DroppedEntry], ...]
+    kept: tuple[tuple[idents.PointerType, DroppedEntry], ...]
     missing: tuple[str, ...]
 
 
@@ -120,7 +119,7 @@ def find_contents(
     """Return what is still kept of the tables and views of a dropped namespace."""
     namespaces = {namespace for namespace, _ in entry.dropped.namespaces}
     pointers = {each: Pointers(store=store, object_type=each) for each in OBJECT_TYPES}
-    kept: list[tuple[ObjectType, DroppedEntry]] = []
+    kept: list[tuple[idents.PointerType, DroppedEntry]] = []
     missing: list[str] = []
     for object_type, object_uuid in entry.dropped.objects:
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -485,7 +485,7 @@ class Namespaces:
         *,
         nested: bool,
     ) -> NamespaceContents:
-        object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
+        object_types: tuple[idents.PointerType, ...] = ("table", "view")
         held = [self._store.namespace(reading, place, namespace)]
         items: list[Item] = []
         for each in held:  # it grows by the namespaces that are met

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -31,8 +31,6 @@ from catalog import (
 )
 from storage import batch
 
-PointerType: TypeAlias = Literal["table", "view"]
-
 DROPPED_EXAMINED_MAX: Final = 1_000
 """Dropped tables and views of one name among which the newest to restore is looked for, newest
 first; those before it were unregistered or are of the other type. By its uuid any is found."""
@@ -51,7 +49,7 @@ class DroppedEntry:
 class Pointers:
     """The pointers of all tables, or of all views. Stateless beside its store."""
 
-    def __init__(self, *, store: store.CatalogStore, object_type: PointerType) -> None:
+    def __init__(self, *, store: store.CatalogStore, object_type: idents.PointerType) -> None:
         self._store = store
         self._object_type = object_type
 

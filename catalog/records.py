@@ -22,6 +22,7 @@ from catalog import idents
 from storage import errors as storage_errors
 from storage import model
 
+Departure: TypeAlias = Literal["drop", "unregister"]
 ObjectType: TypeAlias = Literal["table", "view", "namespace"]
 
 MAIN_BRANCH: Final = "main"
@@ -75,7 +76,7 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     first metadata. location: `s3://table_bucket/path`.
     """
 
-    object_type: Literal["table", "view"]
+    object_type: idents.PointerType
     object_uuid: str
     table_uuid: str | None
     metadata_location: str | None
@@ -101,7 +102,7 @@ class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Name(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The current or last name of a table or view, by its object uuid. A row of POINTERS."""
 
-    object_type: Literal["table", "view"]
+    object_type: idents.PointerType
     namespace_id: int
     name: str
 
@@ -113,7 +114,7 @@ class LastName(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     removed on request, so its files are freed as after a purge.
     """
 
-    object_type: Literal["table", "view"]
+    object_type: idents.PointerType
     namespace_id: int
     name: str
     dropped_at_ms: int = 0
@@ -128,7 +129,7 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """
 
     pointer: Pointer
-    how: Literal["drop", "unregister"]
+    how: Departure
     dropped_at_ms: int
     dropped_by: str
     kept_until_ms: int | None
@@ -143,7 +144,7 @@ class DroppedNamespace(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     """
 
     namespaces: tuple[tuple[tuple[str, ...], NamespaceRow], ...]
-    objects: tuple[tuple[Literal["table", "view"], str], ...]
+    objects: tuple[tuple[idents.PointerType, str], ...]
     dropped_at_ms: int
     dropped_by: str
     kept_until_ms: int
@@ -163,7 +164,7 @@ class LocationRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """
 
     object_uuid: str
-    object_type: Literal["table", "view"]
+    object_type: idents.PointerType
     reserved_until_ms: int = 0
     namespace_id: int = 0
     name: str = ""

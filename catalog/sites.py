@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from catalog import claims, errors, idents, layout, locations, owners, properties, records, store
 from catalog import guard as table_guard
@@ -40,7 +40,7 @@ def find_site(
     ident: idents.TableIdent,
     holder: store.StoredNamespace,
     *,
-    object_type: Literal["table", "view"],
+    object_type: idents.PointerType,
     requested: str | None,
     object_uuid: str,
     now_ms: int,
@@ -181,7 +181,7 @@ def check_below(
     path: str,
     metadata_location: str,
     *,
-    object_type: Literal["table", "view"],
+    object_type: idents.PointerType,
 ) -> None:
     """Raise InvalidMetadataFile unless a file lies in the metadata folder below path.
 
@@ -212,7 +212,7 @@ def check_name_free(
     place: records.Place,
     ident: idents.TableIdent,
     *,
-    object_type: Literal["table", "view"],
+    object_type: idents.PointerType,
 ) -> None:
     """Raise TableAlreadyExists or ViewAlreadyExists if a new table's or view's name is taken."""
     name = ident.dotted()

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, TypeAlias
 
 from pipeline import errors, lineage, progress, reading, settings, watermarks
 
@@ -117,7 +117,10 @@ class WantedSources:
         return f"loading {what}{size}; {self.skipped} loaded before"
 
 
-def client(server: settings.ServerEndpoint, service: Literal["s3", "s3tables"] = "s3") -> Any:
+Service: TypeAlias = Literal["s3", "s3tables"]
+
+
+def client(server: settings.ServerEndpoint, service: Service = "s3") -> Any:
     """Return a boto3 client for the server."""
     return client_at(
         endpoint=server.url,
@@ -136,7 +139,7 @@ def client_at(
     access_key: str,
     secret_key: str,
     session_token: str | None = None,
-    service: Literal["s3", "s3tables"] = "s3",
+    service: Service = "s3",
 ) -> Any:
     """Return a boto3 client for a store. endpoint: None for AWS's own."""
     # Imported here: a job's `--help` need not load an AWS SDK.

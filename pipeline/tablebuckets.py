@@ -184,7 +184,7 @@ def opened(to: replicas.TableBucketTarget, table: settings.TargetTable) -> Table
 def _client(
     make: Any,
     to: replicas.TableBucketTarget,
-    service: Literal["s3", "s3tables"],
+    service: sources.Service,
     *,
     addressing_style: Literal["auto", "path"] = "auto",
 ) -> Any:

@@ -47,6 +47,7 @@ from sql import confinement, frames, limits
 from storage import disk
 from storage import errors as storage_errors
 
+DecodePurpose: TypeAlias = Literal["decode", "infer"]
 FaultCause = Literal[
     "plan",
     "value",
@@ -274,7 +275,7 @@ class StagedRead:
     checks_width: bool = False
     members: tuple[str, ...] = ()
     documents: bool = False
-    purpose: Literal["decode", "infer"] = "decode"
+    purpose: DecodePurpose = "decode"
     now_ms: int = 0
 
 

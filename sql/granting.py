@@ -333,7 +333,7 @@ class Granting:
         word = "GRANT" if statement.is_grant else "REVOKE"
         meant: dict[str, list[grants.Privileges]] = {}
 
-        def privileges_of(object_type: grants.ObjectType) -> list[grants.Privileges]:
+        def privileges_of(object_type: operations.GrantedType) -> list[grants.Privileges]:
             if object_type not in meant:
                 privileges, fault = grants.find_rights(object_type, statement.privileges)
                 if fault:
@@ -426,7 +426,9 @@ class Granting:
                 yield grant
 
     def _on_table(self, table: places.NamedTable) -> grants.GrantedRight:
-        object_type: grants.ObjectType = "VIEW" if table.pointer.object_type == "view" else "TABLE"
+        object_type: operations.GrantedType = (
+            "VIEW" if table.pointer.object_type == "view" else "TABLE"
+        )
         arn = self._places.bucket_arn(table.ident.table_bucket)
         return _on_object(object_type, f"{arn}/table/{table.pointer.object_uuid}")
 
@@ -519,7 +521,7 @@ def _held(row: rows.UserRow | rows.RoleRow) -> set[grants.GrantedRight]:
 
 
 def _on_object(
-    object_type: grants.ObjectType, arn: str, namespace: str = ""
+    object_type: operations.GrantedType, arn: str, namespace: str = ""
 ) -> grants.GrantedRight:
     return grants.GrantedRight(object_type=object_type, privileges=(), arn=arn, namespace=namespace)
 

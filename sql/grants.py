@@ -16,14 +16,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from catalog import rights
+from sql.dialect import operations
 
 POLICY: Final = "snowflake-grants"
 VERSION: Final = "2012-10-17"
 
-ObjectType: TypeAlias = Literal["TABLE", "VIEW", "SCHEMA", "DATABASE", "ACCOUNT"]
 Privileges: TypeAlias = tuple[str, ...]
 
 SELECT: Final = ("SELECT",)
@@ -34,7 +34,7 @@ MANAGED: Final = (
     "iam:UpdateAssumeRolePolicy",
 )  # fmt: skip
 
-RIGHTS: Final[Mapping[tuple[ObjectType, Privileges], tuple[str, ...]]] = {
+RIGHTS: Final[Mapping[tuple[operations.GrantedType, Privileges], tuple[str, ...]]] = {
     ("TABLE", SELECT): tuple(map(rights.action_of, rights.READ_ACTIONS)),
     ("TABLE", WRITE): tuple(
         map(rights.action_of, dict.fromkeys((*rights.READ_ACTIONS, *rights.COMMIT_ACTIONS)))
@@ -53,7 +53,7 @@ RIGHTS: Final[Mapping[tuple[ObjectType, Privileges], tuple[str, ...]]] = {
 }
 """The privileges that are one right, and its actions."""
 
-IMPLIED: Final[Mapping[tuple[ObjectType, Privileges], tuple[Privileges, ...]]] = {
+IMPLIED: Final[Mapping[tuple[operations.GrantedType, Privileges], tuple[Privileges, ...]]] = {
     ("TABLE", WRITE): (SELECT,),
 }
 """Rights that another contains: they are granted before it, and revoked after it."""
@@ -79,14 +79,14 @@ class GrantedRight:
     namespace: of a schema, in the table bucket of arn.
     """
 
-    object_type: ObjectType
+    object_type: operations.GrantedType
     privileges: Privileges
     arn: str
     namespace: str = ""
 
 
 def find_rights(
-    object_type: ObjectType, privileges: Iterable[str] | None
+    object_type: operations.GrantedType, privileges: Iterable[str] | None
 ) -> tuple[list[Privileges], str]:
     """Return the rights that a list of privileges means, None for ALL, and a fault's text or "".
 
@@ -120,7 +120,7 @@ def missing_implied(held: Iterable[GrantedRight], grant: GrantedRight) -> Privil
 def document(grants: Iterable[GrantedRight]) -> str:
     """Return the policy of grants. An empty policy is not valid: there must be a grant."""
     statements: list[dict[str, Any]] = []
-    by_right: dict[tuple[ObjectType, Privileges, str], list[GrantedRight]] = {}
+    by_right: dict[tuple[operations.GrantedType, Privileges, str], list[GrantedRight]] = {}
     for grant in sorted(set(grants)):
         bucket = grant.arn if grant.object_type == "SCHEMA" else ""
         by_right.setdefault((grant.object_type, grant.privileges, bucket), []).append(grant)
@@ -176,7 +176,7 @@ def parse(text: str) -> set[GrantedRight]:
     return grants
 
 
-def _right_of(words: str, object_type: str) -> tuple[ObjectType, Privileges]:
+def _right_of(words: str, object_type: str) -> tuple[operations.GrantedType, Privileges]:
     for each_type, privileges in RIGHTS:
         if each_type == object_type and privileges[0].title().replace(" ", "") == words:
             return each_type, privileges

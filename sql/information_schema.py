@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -36,14 +36,13 @@ from sql import (
     places,
     roles,
     sessions,
-    stagerows,
     stages,
     statement_log,
     stored_views,
     tabletypes,
     temporary_names,
 )
-from sql.dialect import names, shapes, sqltypes, table_options
+from sql.dialect import names, operations, shapes, sqltypes, table_options
 from storage import errors as storage_errors
 
 UNREADABLE = (
@@ -291,7 +290,7 @@ class InformationSchema:
 
     def staging(
         self,
-        source: Literal["stages", "file formats"],
+        source: StagingSource,
         session: sessions.Session,
         schemas: Sequence[tuple[str, idents.Namespace]],
         *,
@@ -383,7 +382,8 @@ class InformationSchema:
         return shape, relation
 
 
-OBJECT_TYPES: Mapping[Literal["stages", "file formats"], stagerows.ObjectType] = {
+StagingSource: TypeAlias = Literal["stages", "file formats"]
+OBJECT_TYPES: Mapping[StagingSource, operations.StagingType] = {
     "stages": "stage",
     "file formats": "file format",
 }
@@ -429,7 +429,7 @@ def list_objects(
     catalog: places.CatalogView,
     database: str,
     namespace: idents.Namespace,
-    object_types: Sequence[Literal["table", "view"]] = ("table", "view"),
+    object_types: Sequence[idents.PointerType] = ("table", "view"),
 ) -> Iterator[Listed]:
     """Yield the tables and views of a namespace that the caller may list."""
     for object_type in object_types:
@@ -442,7 +442,7 @@ def list_objects(
 def every_object(
     catalog: places.CatalogView,
     database: str,
-    object_types: Sequence[Literal["table", "view"]],
+    object_types: Sequence[idents.PointerType],
 ) -> list[Listed]:
     """Return the tables and views of a database that the caller may list.
 

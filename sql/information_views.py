@@ -39,7 +39,7 @@ class InformationView:
 
     columns: Sequence[listings.ListedColumn]
     source: Source
-    object_types: Sequence[Literal["table", "view"]] = ()
+    object_types: Sequence[idents.PointerType] = ()
     parts: Callable[[descriptions.Description], Iterator[Any]] = lambda table: iter((table,))
     parts_of_all: Callable[[Sequence[descriptions.Description]], Iterator[Any]] | None = None
     has_columns: bool = False

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from catalog import datatypes
 from sql.dialect import names, operations
@@ -19,15 +19,14 @@ from sql.dialect import names, operations
 PROPERTY: Final = "boathouse.sql.keys"
 """Table property: JSON list of keys."""
 
-KeyType = Literal["primary", "unique", "foreign"]
-KEY_TYPES: Final[tuple[KeyType, ...]] = ("primary", "unique", "foreign")
+KEY_TYPES: Final[tuple[operations.KeyType, ...]] = ("primary", "unique", "foreign")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
     """A stored key. columns: field ids. referenced: database, schema and table as stored."""
 
-    type: KeyType
+    type: operations.KeyType
     columns: tuple[int, ...]
     name: str | None = None
     referenced: tuple[str, ...] = ()
@@ -72,7 +71,7 @@ def read(properties: Mapping[str, str], schema: Mapping[str, Any]) -> tuple[Key,
 
 
 def _decoded(item: Mapping[str, Any]) -> Key:
-    key_type: KeyType = KEY_TYPES[KEY_TYPES.index(item["type"])]
+    key_type: operations.KeyType = KEY_TYPES[KEY_TYPES.index(item["type"])]
     return Key(
         type=key_type,
         columns=tuple(int(each) for each in item["columns"]),
@@ -116,7 +115,7 @@ def identifiers(keys: Sequence[Key], fields: Sequence[Mapping[str, Any]]) -> lis
 class KeyDescription:
     """A key as listings show it: names as reported. referenced: database, schema and table."""
 
-    type: KeyType
+    type: operations.KeyType
     name: str
     columns: tuple[str, ...]
     referenced: tuple[str, ...]

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from catalog import access as catalog_access
 from catalog import departures, idents, owners, records, rights, sequences, table_buckets
@@ -380,7 +380,7 @@ class CatalogView:
         self,
         database: str,
         namespace: idents.Namespace,
-        object_type: Literal["table", "view"] = "table",
+        object_type: idents.PointerType = "table",
     ) -> list[idents.TableIdent]:
         """Return the tables, or views, of a namespace that the caller may list, in byte order.
 
@@ -402,7 +402,7 @@ class CatalogView:
         ]
 
     def find(
-        self, ident: idents.TableIdent, object_type: Literal["table", "view"] = "table"
+        self, ident: idents.TableIdent, object_type: idents.PointerType = "table"
     ) -> NamedTable | None:
         """Return a table, or an Iceberg view, by its stored name."""
         place = self._place(ident.table_bucket)
@@ -425,7 +425,7 @@ class CatalogView:
         if place is None or row is None:
             raise _no_schema(names.shown_database(schema.database), names.Ident(text=schema.name))
         held: dict[str, tuple[NamedTable, ...]] = {}
-        object_types: tuple[Literal["table", "view"], ...] = ("table", "view")
+        object_types: tuple[idents.PointerType, ...] = ("table", "view")
         for object_type in object_types:
             listed = self._store.names(
                 self._reading, place, object_type, row.row.namespace_id, limit=most + 1
@@ -567,7 +567,7 @@ class CatalogView:
         place: Schema,
         ident: names.Ident,
         *,
-        object_type: Literal["table", "view"] = "table",
+        object_type: idents.PointerType = "table",
         exactly: bool = False,
         only_lasting: bool = False,
     ) -> NamedTable | None:
@@ -912,7 +912,7 @@ class CatalogView:
         database: str,
         namespace: idents.Namespace,
         names_max: int | None = None,
-        object_type: Literal["table", "view"] = "table",
+        object_type: idents.PointerType = "table",
     ) -> list[str]:
         place = self._place(database)
         if place is None or not namespace:

@@ -82,6 +82,7 @@ class Execution:
         return str(self.session.parameter("TIMEZONE"))
 
 
+Purpose: TypeAlias = Literal["run", "describe", "explain"]
 SequenceUses: TypeAlias = tuple[shapes.SequenceUse, ...]
 
 
@@ -661,7 +662,7 @@ class Planning:
         query_tables: QueryTables,
         *,
         text: str | None = None,
-        purpose: Literal["run", "describe", "explain"] = "run",
+        purpose: Purpose = "run",
     ) -> engine.EngineQuery:
         """Return the engine's query. text: the engine's SQL, if not the bound query's own.
 

@@ -49,8 +49,6 @@ from sql.dialect import filling, names, parse
 from storage import errors as storage_errors
 from storage import model
 
-Format = Literal["arrow", "json"]
-
 FLOW = "->>"
 """Joins statements of which each reads the results of those before it."""
 
@@ -115,7 +113,7 @@ class Submission:
     parameters: Mapping[str, parameters.Value] = field(default_factory=dict)
     describe_only: bool = False
     is_async: bool = False
-    select_format: Format = "arrow"
+    select_format: results.Format = "arrow"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +137,7 @@ class Result:
 
     columns: Sequence[outcomes.Column]
     statement_type_id: int
-    format: Format
+    format: results.Format
     inline: bytes
     total: int
     size_bytes: int

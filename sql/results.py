@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,13 +17,15 @@ from sql import decode, engine, errors, ipc, limits, outcomes, sessions, shelves
 from sql.dialect import shapes
 from storage import model
 
+Format: TypeAlias = Literal["arrow", "json"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredResult:
     """The encoded rows of a finished query. inline: bytes of the format, b"" for no rows."""
 
     columns: Sequence[outcomes.Column]
-    format: Literal["arrow", "json"]
+    format: Format
     inline: bytes
     chunks: tuple[shelves.ShelvedBytes, ...]
 

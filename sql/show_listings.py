@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catalog import idents
-from sql import descriptions, fileformats, keys, listings, outcomes, stagerows
-from sql.dialect import functions, names
+from sql import descriptions, fileformats, listings, outcomes, stagerows
+from sql.dialect import functions, names, operations
 from sql.listings import ListedColumn, moment, number, text
 
 Source = Literal[
@@ -51,7 +51,7 @@ class Listing:
     columns: Sequence[ListedColumn]
     source: Source = "none"
     parts: Callable[[descriptions.Description], Iterator[Any]] = lambda table: iter((table,))
-    object_types: Sequence[Literal["table", "view"]] = ("table", "view")
+    object_types: Sequence[idents.PointerType] = ("table", "view")
     named_by: str = "name"
     is_sorted: bool = True
     terse: Sequence[ListedColumn] = ()
@@ -71,7 +71,7 @@ class Listing:
         return next(column.value for column in self.columns if column.name == self.named_by)
 
 
-OBJECT_TYPES: Mapping[Literal["table", "view"], str] = {"table": "TABLE", "view": "VIEW"}
+OBJECT_TYPES: Mapping[idents.PointerType, str] = {"table": "TABLE", "view": "VIEW"}
 
 
 def _database_of(each: Any) -> str:
@@ -291,7 +291,7 @@ FOREIGN_KEYS = (
 
 
 def _keys_of(
-    key_type: keys.KeyType,
+    key_type: operations.KeyType,
 ) -> Callable[[descriptions.Description], Iterator[listings.ListedKeyColumn]]:
     """Return the function that yields the columns of a table's keys of one type."""
 
@@ -575,7 +575,7 @@ _LISTING_OF_TABLES = Listing(
 )
 
 
-def _listing_of_keys(key_type: keys.KeyType) -> Listing:
+def _listing_of_keys(key_type: operations.KeyType) -> Listing:
     return Listing(
         columns=KEYS,
         source="tables",

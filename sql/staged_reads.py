@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -177,7 +177,7 @@ class StagedReads:
         checks_width: bool = False,
         members: Sequence[str] = (),
         documents: bool = False,
-        purpose: Literal["decode", "infer"] = "decode",
+        purpose: engine.DecodePurpose = "decode",
     ) -> Decoded:
         """Return files decoded; raises SqlError, EngineFault. The caller removes the folder."""
         folder = self._scratch / self._new_id()

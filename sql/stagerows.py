@@ -8,11 +8,12 @@ its uuid, which no other schema ever gets.
 from __future__ import annotations
 
 import struct
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from catalog import records
+from sql.dialect import operations
 from storage import batch
 from storage import errors as storage_errors
 
@@ -22,10 +23,8 @@ PERMANENT: Final = 0
 """The session number of a permanent object."""
 NAME_BYTES_MAX: Final = 255
 
-ObjectType = Literal["stage", "file format"]
-
 _KEY: Final = struct.Struct(">cQI16s")
-_TYPES: Final[dict[ObjectType, bytes]] = {"stage": b"s", "file format": b"f"}
+_TYPES: Final[dict[operations.StagingType, bytes]] = {"stage": b"s", "file format": b"f"}
 _DROPPED: Final = b"d"
 _TABLE: Final = b"t"
 
@@ -66,7 +65,12 @@ class TableStageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 def key(
-    object_type: ObjectType, *, session_id: int, bucket_id: int, namespace_uuid: str, name: str
+    object_type: operations.StagingType,
+    *,
+    session_id: int,
+    bucket_id: int,
+    namespace_uuid: str,
+    name: str,
 ) -> bytes:
     """Return the key of an object."""
     return _KEY.pack(
@@ -75,13 +79,13 @@ def key(
 
 
 def prefix(
-    object_type: ObjectType, *, session_id: int, bucket_id: int, namespace_uuid: str
+    object_type: operations.StagingType, *, session_id: int, bucket_id: int, namespace_uuid: str
 ) -> bytes:
     """Return the prefix of the keys of a schema's objects."""
     return _KEY.pack(_TYPES[object_type], session_id, bucket_id, records.uuid_bytes(namespace_uuid))
 
 
-def all_of(object_type: ObjectType) -> bytes:
+def all_of(object_type: operations.StagingType) -> bytes:
     """Return the prefix of every object's key."""
     return _TYPES[object_type]
 

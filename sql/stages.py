@@ -95,7 +95,7 @@ class _Home:
     place: records.Place
     namespace_uuid: str
 
-    def key(self, object_type: stagerows.ObjectType, name: str, session_id: int) -> bytes:
+    def key(self, object_type: operations.StagingType, name: str, session_id: int) -> bytes:
         return stagerows.key(
             object_type,
             session_id=session_id,
@@ -159,7 +159,7 @@ class Stages:
         self,
         session: sessions.Session,
         statement: operations.CreateStage | operations.CreateFileFormat,
-        object_type: stagerows.ObjectType,
+        object_type: operations.StagingType,
         file_format: fileformats.FileFormat,
         query_id: str,
         *,
@@ -348,7 +348,7 @@ class Stages:
 
     def listed(
         self,
-        object_type: stagerows.ObjectType,
+        object_type: operations.StagingType,
         session: sessions.Session,
         schemas: Sequence[tuple[str, idents.Namespace]],
         *,
@@ -865,7 +865,7 @@ class Stages:
         self,
         session: sessions.Session,
         home: _Home,
-        object_type: stagerows.ObjectType,
+        object_type: operations.StagingType,
         ident: names.Ident,
     ) -> stagerows.StagingRow | None:
         """Return an object of the session, or else a permanent one."""
@@ -894,7 +894,7 @@ class Stages:
         return row is not None and row.session_id != stagerows.PERMANENT
 
     def _visible(
-        self, session: sessions.Session, object_type: stagerows.ObjectType, name: names.Name
+        self, session: sessions.Session, object_type: operations.StagingType, name: names.Name
     ) -> stagerows.StagingRow:
         with self._places.view(session.principal) as catalog:
             home = self._home(session, name, catalog, exactly=False)
@@ -951,7 +951,7 @@ class Stages:
         await self._empty_dropped()
 
     async def _drop_orphans(
-        self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
+        self, object_type: operations.StagingType, is_known: Callable[[int], bool]
     ) -> None:
         # There may be very many rows, so a thread looks at them.
         orphans = await asyncio.to_thread(self._orphans, object_type, is_known)
@@ -968,7 +968,7 @@ class Stages:
                 continue
 
     def _orphans(
-        self, object_type: stagerows.ObjectType, is_known: Callable[[int], bool]
+        self, object_type: operations.StagingType, is_known: Callable[[int], bool]
     ) -> list[tuple[bytes, bytes, stagerows.StagingRow]]:
         """Return some objects whose session is over, or whose schema neither exists nor can return.
 

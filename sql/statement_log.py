@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from server.access import programmatic
 from sql import errors, limits, outcomes
@@ -18,6 +18,9 @@ from sql.dialect import reading
 
 WORD: Final = "password"
 MASK: Final = "********"
+
+Sort: TypeAlias = Literal["", "password", "option", "name"]
+"""What a word says of what follows it."""
 _LEXEME: Final = re.compile(
     r"""
       (?P<blank> \s++ )
@@ -163,7 +166,7 @@ def shown_text(text: str) -> str:
     masks_all = any(_may_be_statement(part) for group, part in lexemes if group in _CLOSED)
     shown: list[str] = []
     state: Literal["", "after word", "after sign", "in password", "after reserved"] = ""
-    sort: Literal["", "password", "option", "name"] = ""
+    sort: Sort = ""
     is_assigned = False  # an equals sign stands between the word and its value
     blank = ""  # the last one within a password
     is_start = True  # of a statement
@@ -223,7 +226,7 @@ def shown_text(text: str) -> str:
     return "".join(shown)
 
 
-def _sort_of(word: str, *, is_set: bool) -> Literal["", "password", "option", "name"]:
+def _sort_of(word: str, *, is_set: bool) -> Sort:
     """Return how a word, in lower case, says that a secret follows; "" if it does not."""
     if word == WORD:
         return "password"

@@ -22,7 +22,7 @@ import re
 import zoneinfo
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import pyarrow as pa
 
@@ -632,7 +632,7 @@ class Statements:
         bound_query: resolve.BoundQuery,
         query_tables: planning.QueryTables,
         *,
-        purpose: Literal["run", "describe", "explain"] = "run",
+        purpose: planning.Purpose = "run",
     ) -> engine.Results:
         query = await self._planning.query(execution, bound_query, query_tables, purpose=purpose)
         return await self._engine.run(query)

@@ -31,6 +31,8 @@ ReadScalar: TypeAlias = Callable[[bytes, int, int], Any]
 """Returns the scalar whose header stands at the first index of bytes, and which ends at the
 second."""
 
+Unit: TypeAlias = Literal["us", "ns"]
+
 DEPTH_MAX: Final = 254
 """How deeply a value is nested at most: what orjson writes of texts."""
 
@@ -65,7 +67,7 @@ class Instant:
     """A timestamp in UTC, whose text depends on the session's zone. number: of units since 1970."""
 
     number: int
-    unit: Literal["us", "ns"]
+    unit: Unit
 
 
 # Reading
@@ -282,14 +284,14 @@ def _time(body: bytes) -> str:
     return f"{variants.MARK}t{_clock_text(micros, 'us')}"
 
 
-def _local(unit: Literal["us", "ns"]) -> Callable[[bytes], str]:
+def _local(unit: Unit) -> Callable[[bytes], str]:
     def read(body: bytes) -> str:
         return f"{variants.MARK}n{local_text(_integer(body), unit)}"
 
     return read
 
 
-def _instant(unit: Literal["us", "ns"]) -> Callable[[bytes], Instant]:
+def _instant(unit: Unit) -> Callable[[bytes], Instant]:
     def read(body: bytes) -> Instant:
         number = _integer(body)
         if unit == "ns" and number % 1_000 == 0:
@@ -352,7 +354,7 @@ def date_text(days: int) -> str:
     return f"{'-' if year < 0 else ''}{abs(year):04}-{date.month:02}-{date.day:02}"
 
 
-def local_text(number: int, unit: Literal["us", "ns"]) -> str:
+def local_text(number: int, unit: Unit) -> str:
     """Return a timestamp in ISO's form, with nine digits of a second only if it has so many."""
     if unit == "ns" and number % 1_000 == 0:
         number, unit = number // 1_000, "us"
@@ -364,7 +366,7 @@ UNITS: Final = {"us": 1, "ns": 1_000}
 """How many of a unit are one microsecond."""
 
 
-def _clock_text(number: int, unit: Literal["us", "ns"]) -> str:
+def _clock_text(number: int, unit: Unit) -> str:
     seconds, fraction = divmod(number, 1_000_000 * UNITS[unit])
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -378,14 +380,14 @@ def _days(text: str) -> int:
     return date.toordinal() - EPOCH_ORDINAL + eras * ERA_DAYS
 
 
-def _clock(text: str) -> tuple[int, Literal["us", "ns"]]:
+def _clock(text: str) -> tuple[int, Unit]:
     """Return a time of day as a number, and its unit."""
     match = CLOCK.fullmatch(text)
     if match is None:  # of a year that Arrow does not show
         raise UnreadVariant(FAR_TIMESTAMP)
     hour, minute, second = (int(match[number]) for number in (1, 2, 3))
     digits = match[4] or ""
-    unit: Literal["us", "ns"] = "us" if len(digits) <= 6 else "ns"
+    unit: Unit = "us" if len(digits) <= 6 else "ns"
     fraction = int(digits.ljust(6 if unit == "us" else 9, "0"))
     return ((hour * 60 + minute) * 60 + second) * 1_000_000 * UNITS[unit] + fraction, unit
 
@@ -556,7 +558,7 @@ def binary_bytes(data: bytes) -> bytes:
     return primitive(BINARY, len(data).to_bytes(4, "little") + data)
 
 
-def moment_bytes(number: int, unit: Literal["us", "ns"], *, is_instant: bool) -> bytes:
+def moment_bytes(number: int, unit: Unit, *, is_instant: bool) -> bytes:
     """Return the bytes of a timestamp. number: of units since 1970."""
     if unit == "ns":
         type_number = TIMESTAMP_NANOS if is_instant else TIMESTAMP_NTZ_NANOS

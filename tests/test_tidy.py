@@ -569,6 +569,21 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert {name: paths for name, paths in modules_by_name.items() if len(paths) > 1} == {}
 
 
+def test_a_closed_list_of_words_is_written_once() -> None:
+    """`idents.PointerType`: who adds a word to a `Literal` that stands twice forgets the other.
+
+    The pipeline is a program of its own, and shares no module with the server.
+    """
+    places: dict[tuple[bool, frozenset[str]], list[str]] = {}
+    for path, node in nodes(ast.Subscript):
+        match node:
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=words)):
+                words_of = frozenset(ast.unparse(word) for word in words)
+                place = f"{label(path)}:{node.lineno}"
+                places.setdefault((label(path).startswith("pipeline/"), words_of), []).append(place)
+    assert [lines for lines in places.values() if len(lines) > 1] == []
+
+
 def test_prose_names_the_actor() -> None:
     """Docstrings and comments name the actor: "the client", "the writer thread"."""
     unplain = {

@@ -12,7 +12,7 @@ import bisect
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from catalog import idents, records
 from storage import batch, model
@@ -109,7 +109,7 @@ def encode(
         paths[records.namespace_id_key(place.bucket_id, namespace_id)] = records.encode(
             records.NamespacePath(namespace=levels)
         )
-        object_types: tuple[tuple[Literal["table", "view"], Sequence[str]], ...] = (
+        object_types: tuple[tuple[idents.PointerType, Sequence[str]], ...] = (
             ("table", listing.get(levels, ())),
             ("view", views.get(levels, ())),
         )
@@ -129,7 +129,7 @@ def pointer_of(
     namespace: idents.Namespace,
     name: str,
     *,
-    object_type: Literal["table", "view"] = "table",
+    object_type: idents.PointerType = "table",
 ) -> records.Pointer:
     """Return the pointer of a mounted table or view before its metadata is read.
 

@@ -8,7 +8,7 @@ for the time that the table bucket's setting says.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from catalog import departures, drops, errors, idents, namespaces, records, rights
 from server import asgi, calls, native
@@ -16,8 +16,6 @@ from server.access import errors as access_errors
 
 if TYPE_CHECKING:
     from catalog.rest.native import TablesServices
-
-ObjectType = Literal["table", "view"]
 
 
 async def drop_table(services: TablesServices, call: calls.Call) -> asgi.Response:
@@ -296,7 +294,7 @@ def flag(call: calls.Call, name: str) -> bool:
     return text == "true"
 
 
-def _type_of(call: calls.Call) -> ObjectType:
+def _type_of(call: calls.Call) -> idents.PointerType:
     text = native.parameters_of(call).get("type", "table")
     if text == "table":
         return "table"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog import idents, pointers, receipts, records
+from catalog import idents, receipts, records
 from catalog.rest import answers, errors, pages, wire
 from catalog.rest.service import Service
 from server import asgi, calls
@@ -43,7 +43,7 @@ async def rename_view(service: Service, call: calls.Call) -> asgi.Response:
 
 
 async def _list(
-    service: Service, call: calls.Call, object_type: pointers.PointerType
+    service: Service, call: calls.Call, object_type: idents.PointerType
 ) -> asgi.Response:
     namespace, query = call.value.namespace, call.value.query
     listing = f"{object_type}s of {idents.format_namespace(namespace)}"
@@ -64,7 +64,7 @@ async def _list(
 
 
 async def _rename(
-    service: Service, call: calls.Call, object_type: pointers.PointerType
+    service: Service, call: calls.Call, object_type: idents.PointerType
 ) -> asgi.Response:
     values = wire.parse_object(call.body)
     table_bucket = service.table_bucket(call)

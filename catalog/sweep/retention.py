@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,9 @@ DEFAULTS: Final[Mapping[str, int]] = {
 
 SCRATCH_DAYS: Final = 1
 """Spill files of a query live as long as the query; layout.md gives them a day."""
+
+
+Removal: TypeAlias = Literal["drop", "purge", "unregister"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +84,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     has_row: a Dropped row says for how long it is kept. Older releases wrote none.
     """
 
-    how: Literal["drop", "purge", "unregister"]
+    how: Removal
     at_ms: int
     pointer: records.Pointer
     has_row: bool = False
@@ -113,7 +116,7 @@ def departures_of(record: records.LogRecord) -> Iterator[tuple[str, Departure | 
     yield from gone.items()
 
 
-def _how(summary: Mapping[str, Any]) -> Literal["drop", "purge", "unregister"]:
+def _how(summary: Mapping[str, Any]) -> Removal:
     if summary.get("operation") == "unregister":
         return "unregister"
     return "purge" if summary.get("purge") is True else "drop"

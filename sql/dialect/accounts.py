@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from sql import errors
 from sql.dialect import names, operations, reading
@@ -67,7 +67,7 @@ def read_show_tokens(reader: reading.TokenReader) -> operations.ShowTokens:
 
 
 def read_drop(
-    reader: reading.TokenReader, object_type: Literal["user", "role"]
+    reader: reading.TokenReader, object_type: operations.IdentityType
 ) -> operations.DropIdentity:
     """Return the DROP USER or DROP ROLE whose name comes next."""
     if_exists = reader.accept("IF", "EXISTS")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from sql import errors
 from sql.dialect import names, operations, reading
 
@@ -57,7 +55,7 @@ def read_comment(reader: reading.TokenReader) -> operations.Operation:
 
 
 def _of_staging(
-    reader: reading.TokenReader, object_type: Literal["stage", "file format"], *, if_exists: bool
+    reader: reading.TokenReader, object_type: operations.StagingType, *, if_exists: bool
 ) -> operations.AlterStaging:
     name = reader.name()
     comment = _read_text(reader)

@@ -14,6 +14,14 @@ from sql.dialect import names, sqltypes
 Tree: TypeAlias = Any
 """A sqlglot expression; opaque outside `sql.dialect`."""
 
+PlanForm: TypeAlias = Literal["tabular", "text", "json"]
+KeyType: TypeAlias = Literal["primary", "unique", "foreign"]
+ScopeType: TypeAlias = Literal["", "account", "database", "schema", "table", "session", "name"]
+DescribedType: TypeAlias = Literal["table", "view", "schema", "database", "sequence"]
+IdentityType: TypeAlias = Literal["user", "role"]
+GrantedType: TypeAlias = Literal["TABLE", "VIEW", "SCHEMA", "DATABASE", "ACCOUNT"]
+StagingType: TypeAlias = Literal["stage", "file format"]
+
 ELSEWHERE: Final = "elsewhere"
 """Stands for a tree in another process."""
 
@@ -30,7 +38,7 @@ class Explain:
     """EXPLAIN [USING TABULAR | TEXT | JSON] of a statement."""
 
     statement: Operation
-    form: Literal["tabular", "text", "json"] = "tabular"
+    form: PlanForm = "tabular"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +56,7 @@ class KeyDefinition:
     is_reliable: RELY.
     """
 
-    type: Literal["primary", "unique", "foreign"]
+    type: KeyType
     columns: tuple[names.Ident, ...]
     name: names.Ident | None = None
     referenced: names.Name = ()
@@ -531,7 +539,7 @@ class Show:
     terse: bool = False
     history: bool = False
     like: str | None = None
-    scope_type: Literal["", "account", "database", "schema", "table", "session", "name"] = ""
+    scope_type: ScopeType = ""
     scope: names.Name = ()
     starts_with: str | None = None
     limit: int | None = None
@@ -540,7 +548,7 @@ class Show:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Describe:
-    object_type: Literal["table", "view", "schema", "database", "sequence"]
+    object_type: DescribedType
     name: names.Name
 
 
@@ -650,7 +658,7 @@ class AlterRole:
 class DropIdentity:
     """DROP USER or DROP ROLE."""
 
-    object_type: Literal["user", "role"]
+    object_type: IdentityType
     name: names.Ident
     if_exists: bool = False
 
@@ -664,7 +672,7 @@ class DescribeUser:
 class GrantTarget:
     """The object of a grant. all_in: name is of the schema or database that has the objects."""
 
-    object_type: Literal["TABLE", "VIEW", "SCHEMA", "DATABASE", "ACCOUNT"]
+    object_type: GrantedType
     name: names.Name = ()
     all_in: Literal["", "schema", "database"] = ""
 
@@ -673,7 +681,7 @@ class GrantTarget:
 class GrantHolder:
     """The role or user that has a grant."""
 
-    object_type: Literal["user", "role"]
+    object_type: IdentityType
     name: names.Ident
 
 
@@ -774,7 +782,7 @@ class AlterStaging:
     file format that change.
     """
 
-    object_type: Literal["stage", "file format"]
+    object_type: StagingType
     name: names.Name
     if_exists: bool = False
     comment: str | None = None
@@ -786,7 +794,7 @@ class AlterStaging:
 class DropStaging:
     """DROP STAGE or DROP FILE FORMAT."""
 
-    object_type: Literal["stage", "file format"]
+    object_type: StagingType
     name: names.Name
     if_exists: bool = False
 
@@ -795,7 +803,7 @@ class DropStaging:
 class DescribeStaging:
     """DESCRIBE STAGE or DESCRIBE FILE FORMAT."""
 
-    object_type: Literal["stage", "file format"]
+    object_type: StagingType
     name: names.Name
 
 

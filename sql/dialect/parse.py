@@ -232,7 +232,7 @@ def _query_tree(reader: reading.TokenReader) -> Any:
 
 def _explain(reader: reading.TokenReader) -> operations.Operation:
     reader.accept("EXPLAIN")
-    form: Literal["tabular", "text", "json"] = "tabular"
+    form: operations.PlanForm = "tabular"
     if reader.accept("USING"):
         if reader.accept("TEXT"):
             form = "text"

@@ -76,7 +76,7 @@ def _is_of_listing(text: str) -> bool:
 
 def _read_scope(
     reader: reading.TokenReader,
-) -> tuple[Literal["", "account", "database", "schema", "table", "session", "name"], names.Name]:
+) -> tuple[operations.ScopeType, names.Name]:
     if not (reader.accept("IN") or reader.accept("FOR")):
         return "", ()
     if reader.accept("ACCOUNT"):
@@ -139,7 +139,7 @@ def _read_described_result(reader: reading.TokenReader) -> operations.DescribeRe
     return operations.DescribeResult(position=position)
 
 
-DESCRIBED: tuple[tuple[str, Literal["table", "view", "schema", "database", "sequence"]], ...] = (
+DESCRIBED: tuple[tuple[str, operations.DescribedType], ...] = (
     ("TABLE", "table"),
     ("VIEW", "view"),
     ("SCHEMA", "schema"),

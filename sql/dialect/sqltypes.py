@@ -75,6 +75,9 @@ class SqlType:
         return self.name in ("date", "timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 
 
+StructureWord: TypeAlias = Literal["struct", "list", "map"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Structure:
     """The types inside a structured OBJECT, ARRAY or MAP.
@@ -82,7 +85,7 @@ class Structure:
     members: of a struct its fields by name; of a list `element`; of a map `key` and `value`.
     """
 
-    word: Literal["struct", "list", "map"]
+    word: StructureWord
     members: tuple[tuple[str, SqlType], ...]
 
     def member(self, name: str) -> SqlType | None:
@@ -128,7 +131,7 @@ def integer(
     return SqlType(name="fixed", precision=precision, low=low, high=high, is_claimed=is_claimed)
 
 
-def structured(word: Literal["struct", "list", "map"], members: Mapping[str, SqlType]) -> SqlType:
+def structured(word: StructureWord, members: Mapping[str, SqlType]) -> SqlType:
     """Return a structured OBJECT, ARRAY or MAP with these members."""
     return SqlType(
         name="array" if word == "list" else "object",

@@ -17,7 +17,18 @@ from typing import Any
 import msgspec
 import orjson
 
-from sql import bindings, chunks, errors, limits, parameters, queries, rowtypes, sessions, transfers
+from sql import (
+    bindings,
+    chunks,
+    errors,
+    limits,
+    parameters,
+    queries,
+    results,
+    rowtypes,
+    sessions,
+    transfers,
+)
 from sql.dialect import names
 
 JSON_CLIENTS = frozenset({"JAVASCRIPT", ".NET", "BOATHOUSESHELL"})
@@ -163,7 +174,7 @@ def submission(
 
 def select_format(
     session: sessions.Session, settings: Mapping[str, parameters.Value]
-) -> queries.Format:
+) -> results.Format:
     """Return the format of this client's SELECT results."""
     client = session.client_app_id.upper()
     if client in JSON_CLIENTS:
