@@ -264,7 +264,7 @@ class StagedRead:
     width: columns of delimited text; 0 for as many as the files have. checks_width: another number
     of fields is a fault. members: columns of Parquet that must exist, if with NULLs alone.
     documents: its columns are wanted as one document as well. purpose: decode the files, or find
-    their columns.
+    their columns. zone: in which a VARIANT shows its instants.
     """
 
     files: tuple[StagedFile, ...]
@@ -277,6 +277,7 @@ class StagedRead:
     documents: bool = False
     purpose: DecodePurpose = "decode"
     now_ms: int = 0
+    zone: str = "UTC"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

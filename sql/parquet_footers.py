@@ -1,4 +1,4 @@
-"""rule: notes the logical type VARIANT in the footer of a Parquet file, which PyArrow leaves out.
+"""rule: notes and finds the logical type VARIANT in a Parquet footer, which PyArrow leaves out.
 
 A footer is one struct of Thrift's compact protocol. The bytes of its schema's elements get one more
 field each; all others stay as they are. Reads nothing but the schema, and no values.
@@ -21,6 +21,9 @@ SCHEMA: Final = 2
 NAME, CHILDREN, LOGICAL_TYPE = 4, 5, 10
 """The ids of a SchemaElement's fields `name`, `num_children` and `logicalType`."""
 
+VARIANT_ID: Final = 16
+"""The id of LogicalType's field `VARIANT`."""
+
 VARIANT: Final = bytes([STRUCT, 0x20, 0x10 | BYTE, 1, STOP, STOP])
 """A LogicalType: its field 16 (two bytes, for it is more than 15 above none), a VariantType whose
 field 1, `specification_version`, is 1."""
@@ -34,12 +37,24 @@ class BadFooter(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Element:
-    """An element of a schema. stop: where its last byte stands. last_id: of its last field."""
+    """An element of a schema. stop: where its last byte stands. last_id: of its last field.
+
+    logical_type: the id of its logical type among those of Parquet, 0 for none.
+    """
 
     name: bytes
     children: int
     stop: int
     last_id: int
+    logical_type: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VariantColumn:
+    """A column of the logical type VARIANT. is_whole: else a part of the column is of it."""
+
+    name: str
+    is_whole: bool
 
 
 def annotated(footer: bytes, names: Collection[str]) -> bytes:
@@ -63,8 +78,27 @@ def annotated(footer: bytes, names: Collection[str]) -> bytes:
     return b"".join((*parts, footer[start:]))
 
 
+def variants(footer: bytes) -> list[VariantColumn]:
+    """Return the columns at the top that are of the logical type VARIANT, or have it inside.
+
+    Raises BadFooter.
+    """
+    listed = []
+    for column, *inner in _trees(footer):
+        is_whole = column.logical_type == VARIANT_ID
+        if is_whole or any(part.logical_type == VARIANT_ID for part in inner):
+            name = column.name.decode("utf-8", "replace")
+            listed.append(VariantColumn(name=name, is_whole=is_whole))
+    return listed
+
+
 def _columns(footer: bytes) -> list[_Element]:
     """Return the elements of the columns at the top of the schema."""
+    return [tree[0] for tree in _trees(footer)]
+
+
+def _trees(footer: bytes) -> list[list[_Element]]:
+    """Return the elements of each column at the top of the schema, its own element first."""
     reader = _Reader(footer)
     try:
         elements = reader.schema()
@@ -75,11 +109,11 @@ def _columns(footer: bytes) -> list[_Element]:
     for _ in range(elements[0].children if elements else 0):
         if at >= len(elements):
             raise BadFooter("its schema ends early")
-        columns.append(elements[at])
-        left = 1
+        start, left = at, 1
         while left and at < len(elements):
             left += elements[at].children - 1
             at += 1
+        columns.append(elements[start:at])
     return columns
 
 
@@ -108,11 +142,17 @@ class _Reader:
         return [self._element() for _ in range(count)]
 
     def _element(self) -> _Element:
-        name, children, field_id, last_id = b"", 0, 0, 0
+        name, children, field_id, last_id, logical_type = b"", 0, 0, 0, 0
         while True:
             field_id, field_type = self._field(field_id)
             if field_type == STOP:
-                return _Element(name=name, children=children, stop=self._at - 1, last_id=last_id)
+                return _Element(
+                    name=name,
+                    children=children,
+                    stop=self._at - 1,
+                    last_id=last_id,
+                    logical_type=logical_type,
+                )
             last_id = field_id
             if field_id == NAME and field_type == BINARY:
                 length = self._number()
@@ -122,8 +162,20 @@ class _Reader:
                 children = self._signed()
                 if children < 0:
                     raise BadFooter("an element of fewer than no children")
+            elif field_id == LOGICAL_TYPE and field_type == STRUCT:
+                logical_type = self._union()
             else:
                 self._skip(field_type, 0)
+
+    def _union(self) -> int:
+        """Move behind a union; return the id of its one field, 0 for none."""
+        first = field_id = 0
+        while True:
+            field_id, field_type = self._field(field_id)
+            if field_type == STOP:
+                return first
+            first = first or field_id
+            self._skip(field_type, 0)
 
     def _field(self, before: int) -> tuple[int, int]:
         """Return the id and the type of the next field. before: the id of the one before."""

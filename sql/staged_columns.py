@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyarrow as pa
+
+from sql import tabletypes
+
 FAULTS_KEPT_MAX: Final = 200
 """Faults of one file that a report describes; the others are counted."""
 
@@ -28,9 +32,14 @@ EXTRA: Final = {
 """Columns beside a file's own, by their Iceberg types."""
 
 
+CANONICAL: Final = "variant"
+"""The type of a column of canonical texts (`sql.variants`), which keep what JSON lacks."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodedColumn:
-    """A decoded column. type: as Iceberg names it. is_document: JSON text of a VARIANT."""
+    """A decoded column. type: as Iceberg names it. is_document: it is a VARIANT; a JSON text, or
+    with the type CANONICAL a canonical text."""
 
     name: str
     type: str
@@ -48,6 +57,11 @@ class FileFault:
     character: int = 0
     column: int = 0
     row: int = 0
+
+
+def stored_type(type_name: str) -> pa.DataType:
+    """Return the Arrow type in which decoded files hold a column of a type."""
+    return pa.string() if type_name == CANONICAL else tabletypes.stored_type(type_name)
 
 
 @dataclass(kw_only=True, slots=True)

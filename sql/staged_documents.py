@@ -27,6 +27,14 @@ class BadDocument(Exception):
 
 
 _SPACE: Final = " \t\r\n"
+
+
+class Json(str):
+    """A text that is JSON already, as a part of a value that `dumps` writes."""
+
+    __slots__ = ()
+
+
 BOUNDS: Final = re.compile(r'["\[\]{}\\]')
 
 
@@ -195,6 +203,8 @@ def dumps(value: Any) -> str:
             return f"[{','.join([dumps(each) for each in value])}]"
         case decimal.Decimal():
             return _number(value)
+        case Json():
+            return str(value)
         case bytes():
             return _text(value.hex().upper())
         case datetime.datetime():

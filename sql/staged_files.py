@@ -14,12 +14,14 @@ from __future__ import annotations
 import bz2
 import codecs
 import contextlib
+import dataclasses
 import datetime
 import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -29,8 +31,17 @@ import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet as pq
 
-from sql import delimited, engine, fileformats, staged_documents, tabletypes, variants
+from sql import (
+    delimited,
+    engine,
+    fileformats,
+    staged_columns,
+    staged_documents,
+    staged_variants,
+    variants,
+)
 from sql.staged_columns import (
+    CANONICAL,
     EXTRA,
     FILE,
     KEY,
@@ -141,7 +152,7 @@ class _Output:
 def _stored_schema(columns: Sequence[DecodedColumn]) -> pa.Schema:
     types = {column.name: column.type for column in columns} | EXTRA
     return pa.schema(
-        [pa.field(name, tabletypes.stored_type(type_name)) for name, type_name in types.items()]
+        [pa.field(name, staged_columns.stored_type(type_name)) for name, type_name in types.items()]
     )
 
 
@@ -626,19 +637,35 @@ def _read_orc(order: engine.StagedRead, file_format: fileformats.FileFormat) -> 
     return _read_columns(order, file_format, _open_orc)
 
 
-def _open_parquet(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Opened:
+    """A file of columns. canonical: those whose values are canonical texts of VARIANTs."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    canonical: frozenset[str] = frozenset()
+
+
+def _open_parquet(path: str, zone: str) -> _Opened:
     source = pq.ParquetFile(path)
-    return source.schema_arrow, source.iter_batches(batch_size=BATCH_ROWS)
+    columns = staged_variants.columns_of(path, source, zone)
+    return _Opened(
+        schema=columns.schema(source.schema_arrow),
+        batches=staged_variants.batches(source, columns, BATCH_ROWS),
+        canonical=frozenset(columns.groups),
+    )
 
 
-def _open_orc(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def _open_orc(path: str, zone: str) -> _Opened:
     source = pyarrow.orc.ORCFile(path)
     stripes = (source.read_stripe(number) for number in range(source.nstripes))
-    return source.schema, stripes
+    return _Opened(schema=source.schema, batches=stripes)
 
 
 def _read_columns(
-    order: engine.StagedRead, file_format: fileformats.FileFormat, opened: Any
+    order: engine.StagedRead,
+    file_format: fileformats.FileFormat,
+    opened: Callable[[str, str], _Opened],
 ) -> DecodingReport:
     as_text = file_format.type == "PARQUET" and bool(file_format.value("BINARY_AS_TEXT"))
     reports = [FileReport() for _ in order.files]
@@ -646,13 +673,15 @@ def _read_columns(
     for staged, report in zip(order.files, reports, strict=True):
         try:
             with _reading():
-                schema, _ = opened(staged.path)
+                file = opened(staged.path, order.zone)
         except BrokenFile as broken:
             report.is_broken = True
             report.add(FileFault(code=broken.code, message=str(broken), row=1))
             continue
-        for each in schema:
+        for each in file.schema:
             column = _column_of(each, as_text=as_text)
+            if each.name in file.canonical:
+                column = dataclasses.replace(column, type=CANONICAL, is_document=True)
             report.columns.append(column)
             before = columns.get(each.name)
             columns[each.name] = column if before is None else _common(before, column)
@@ -676,9 +705,8 @@ def _read_columns(
         try:
             if not report.is_broken:
                 with _reading():
-                    _write_batches(
-                        opened(staged.path)[1], order, file_format, report, output, columns
-                    )
+                    file = opened(staged.path, order.zone)
+                    _write_batches(file, order, file_format, report, output, columns)
         except BrokenFile as broken:
             report.is_broken = True
             report.add(FileFault(code=broken.code, message=str(broken), row=report.parsed + 1))
@@ -696,6 +724,8 @@ def _reading() -> Iterator[None]:
         raise
     except UnicodeDecodeError:
         raise BrokenFile("Invalid UTF-8 detected in a string", "100144") from None
+    except staged_variants.UnreadColumn as error:
+        raise BrokenFile(str(error)) from None
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if isinstance(error, OSError) and error.errno in (28, 122):  # the disk is full
             raise
@@ -703,7 +733,7 @@ def _reading() -> Iterator[None]:
 
 
 def _write_batches(
-    batches: Iterator[pa.RecordBatch],
+    file: _Opened,
     order: engine.StagedRead,
     file_format: fileformats.FileFormat,
     report: FileReport,
@@ -713,7 +743,7 @@ def _write_batches(
     trims = bool(file_format.value("TRIM_SPACE"))
     nulls = list(file_format.value("NULL_IF"))
     replaces = bool(file_format.value("REPLACE_INVALID_CHARACTERS"))
-    for read in batches:
+    for read in file.batches:
         texts = [
             _valid_texts(array, replaces=replaces)
             if columns[name].type == "string" and not columns[name].is_document
@@ -725,18 +755,37 @@ def _write_batches(
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         for column in columns.values():
             array = by_name.get(column.name)
-            target = tabletypes.stored_type(column.type)
+            if array is not None and column.name in file.canonical:
+                is_kept = column.type == CANONICAL
+                arrays.append(array if is_kept else staged_variants.stored_texts(array))
+                continue
+            target = staged_columns.stored_type(column.type)
             if array is None:
                 arrays.append(pa.array([None] * batch.num_rows, target))
                 continue
             arrays.append(_stored(array, column, target, trims=trims, nulls=nulls))
         if order.documents:
-            rows = [staged_documents.dumps(row) for row in batch.to_pylist()]
+            rows = [staged_documents.dumps(row) for row in _rows(batch, file.canonical)]
             arrays.append(pa.array(rows, pa.string()))
         numbers = pa.array(range(report.parsed + 1, report.parsed + batch.num_rows + 1), pa.int64())
         output.write(arrays, numbers, numbers)
         report.parsed += batch.num_rows
         report.rows += batch.num_rows
+
+
+def _rows(batch: pa.RecordBatch, canonical: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield rows as documents' values."""
+    columns = [
+        [
+            None if text is None else staged_documents.Json(text)
+            for text in staged_variants.stored_texts(array).to_pylist()
+        ]
+        if name in canonical
+        else array.to_pylist()
+        for name, array in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    for cells in zip(*columns, strict=True):
+        yield dict(zip(batch.schema.names, cells, strict=True))
 
 
 def _valid_texts(array: Any, *, replaces: bool) -> Any:
@@ -854,6 +903,8 @@ def _common(left: DecodedColumn, right: DecodedColumn) -> DecodedColumn:
         return right
     pair = {left.type, right.type}
     common = "string"
+    if left.is_document and right.is_document:
+        return DecodedColumn(name=left.name, type="string", is_document=True)
     if pair == {"long", "double"}:
         common = "double"
     elif pair == {"timestamp", "timestamptz"}:

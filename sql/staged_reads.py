@@ -203,6 +203,7 @@ class StagedReads:
                 documents=documents,
                 purpose=purpose,
                 now_ms=self._now_ms(),
+                zone=_zone(session),
             )
             query = engine.EngineQuery(
                 query_id=query_id,
@@ -296,7 +297,7 @@ def _table(
     types = {column.name: column.type for column in columns} | staged_columns.EXTRA
     documents = {column.name for column in columns if column.is_document}
     stored = pa.schema(
-        [pa.field(name, tabletypes.stored_type(type_name)) for name, type_name in types.items()]
+        [pa.field(name, staged_columns.stored_type(type_name)) for name, type_name in types.items()]
     )
     fields: list[Any] = []
     projection = []
@@ -306,7 +307,7 @@ def _table(
             fields.append(pa.field(name, pa.timestamp("us", zone)))
             quoted = f"arrow_cast({quoted}, 'Timestamp(Microsecond, Some(\"{zone}\"))')"
         else:
-            fields.append(pa.field(name, tabletypes.stored_type(type_name)))
+            fields.append(pa.field(name, staged_columns.stored_type(type_name)))
         projection.append((name, quoted))
     group = engine.Group(
         directory=str(folder), schema=ipc.encode_schema(stored), projection=tuple(projection)
@@ -315,7 +316,7 @@ def _table(
         columns=tuple(
             shapes.ShapeColumn(
                 name=name,
-                type=tabletypes.sql_type(type_name, "VARIANT" if name in documents else None),
+                type=_column_type(type_name, is_document=name in documents),
             )
             for name, type_name in types.items()
         ),
@@ -325,6 +326,13 @@ def _table(
             groups=() if is_empty else (group,),
         ),
     )
+
+
+def _column_type(type_name: str, *, is_document: bool) -> sqltypes.SqlType:
+    if type_name == staged_columns.CANONICAL:
+        # Its texts are read as those of a table's column of Iceberg's `variant` are.
+        return sqltypes.PACKED_VARIANT
+    return tabletypes.sql_type(type_name, "VARIANT" if is_document else None)
 
 
 def _check_read(stage: stages.Stage, decoded: Decoded) -> None:

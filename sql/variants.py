@@ -342,10 +342,13 @@ def plain_text(text: str) -> str:
 
 
 def stored_text(text: str) -> str:
-    """Return what a table stores for a canonical text: JSON, whose dates are texts."""
+    """Return what a table stores for a canonical text: JSON, whose dates are texts.
+
+    Moments have the digits that they are shown with, or all where those would lose something.
+    """
     if MARK_IN_JSON not in text:
         return text
-    return _dumped(_unmarked(loads(text)), SORTED, _stored)
+    return _dumped(_unmarked(loads(text), _exact_text), SORTED, _stored)
 
 
 def _stored(value: Any) -> Any:
@@ -401,8 +404,8 @@ class _Bare:
     text: str
 
 
-def _unmarked(value: Value) -> Any:
-    """Return a value with its marked strings as they are shown."""
+def _unmarked(value: Value, text_of: Callable[[str], str] | None = None) -> Any:
+    """Return a value with its marked strings as they are shown, or as text_of gives them."""
     if isinstance(value, str):
         if not value.startswith(MARK):
             return value
@@ -410,11 +413,11 @@ def _unmarked(value: Value) -> Any:
             return _Bare(text="undefined")
         if value[1] == "f":
             return _Bare(text=value[2:])
-        return unmarked_text(value)
+        return (text_of or unmarked_text)(value)
     if isinstance(value, list):
-        return [_unmarked(item) for item in value]
+        return [_unmarked(item, text_of) for item in value]
     if isinstance(value, dict):
-        return {name: _unmarked(item) for name, item in value.items()}
+        return {name: _unmarked(item, text_of) for name, item in value.items()}
     return value
 
 
@@ -431,6 +434,17 @@ def unmarked_text(value: str) -> str:
         day, clock, *offset = rest.split(" ")
         return " ".join((day, clock[:12], *(each[:OFFSET_SHOWN] for each in offset)))
     return rest[:8] if letter == "t" else rest
+
+
+def _exact_text(value: str) -> str:
+    """Like `unmarked_text`, but a moment keeps all digits if those that are not shown say more."""
+    letter, rest = value[:2].removeprefix(MARK), value[2:]
+    if letter == "t" and rest[8:].strip(".0"):
+        return rest
+    if letter not in ("n", "l"):
+        return unmarked_text(value)
+    day, clock, *offset = rest.split(" ")
+    return " ".join((day, clock if clock[12:].strip("0") else clock[:12], *offset))
 
 
 def scalar_text(value: Value) -> str | None:

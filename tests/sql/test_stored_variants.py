@@ -118,3 +118,25 @@ def test_json_of_another_writer_is_read_however_it_is_spelled(tmp_path: Path) ->
             assert (compact(shown), number, same) == ({"a": [10.0], "b": 1}, 10, True)
 
     asyncio.run(scenario())
+
+
+def test_moments_are_stored_with_all_digits_that_say_something(tmp_path: Path) -> None:
+    values = {
+        "'2024-01-02 03:04:05.123456'::timestamp_ntz": "2024-01-02 03:04:05.123456",
+        "'2024-01-02 03:04:05.12'::timestamp_ntz": "2024-01-02 03:04:05.120",
+        "'03:04:05.000001'::time": "03:04:05.000001",
+        "'03:04:05'::time": "03:04:05",
+        "'2024-01-02'::date": "2024-01-02",
+        "'1850-01-02 03:04:05'::timestamp_ltz": "1850-01-02 03:04:05.000 +091859",
+    }
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("alter session set timezone = 'Asia/Tokyo'")
+        await local.run("create table t (v variant)")
+        for value, text in values.items():
+            type_name = value.partition("::")[2]
+            await local.run(f"insert overwrite into t select to_variant({value})")
+            read = f"select v::varchar, v::{type_name} = {value} from t"
+            assert await local.rows(read) == [(text, True)], value
+
+    local_sql.run_local(tmp_path, work)
