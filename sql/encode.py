@@ -269,7 +269,7 @@ def json_text(batches: Iterable[pa.RecordBatch], columns: Sequence[outcomes.Colu
     """Return the rows of batches as JSON text, joined by commas, without outer brackets.
 
     One call of a library keeps the interpreter from other threads until it returns, so the rows are
-    encoded in steps.
+    encoded in steps. Only the copy of their bytes into one text, at the end, is a single call.
     """
     steps = _steps(batches, max(1, STEP_CELLS_MAX // max(1, len(columns))))
     return b",".join([json_chunk(json_list(json_rows([step], columns))) for step in steps])

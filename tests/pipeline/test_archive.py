@@ -119,7 +119,7 @@ def test_a_java_that_writes_no_archive_is_no_error_and_old_archives_go(
 
 
 @pytest.mark.spark
-def test_what_java_had_written_of_an_archive_when_its_time_was_over_is_not_used(
+def test_a_java_that_takes_too_long_is_ended_and_its_archive_is_not_used(
     runtime: java.Java, folder: Path, prefix: Path
 ) -> None:
     done = subprocess.run(
@@ -133,6 +133,22 @@ def test_what_java_had_written_of_an_archive_when_its_time_was_over_is_not_used(
     ]
     place = archive.location(runtime, folder).parent
     assert [path.name for path in place.iterdir()] == [".lock"]
+
+
+def test_what_java_had_begun_to_write_when_its_time_was_over_goes(
+    runtime: java.Java, folder: Path, prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a JVM that is killed leaves a part of the archive depends on the moment."""
+
+    def write_a_part(*arguments: object) -> bool:
+        Path(str(arguments[-1])).write_bytes(b"the first half of an archive")
+        return False
+
+    monkeypatch.setattr(archive, "_run_small_job", write_a_part)
+    archive.ensure(runtime, folder, os.environ, say=lambda _: None)
+    place = archive.location(runtime, folder).parent
+    assert [path.name for path in place.iterdir()] == [".lock"]
+    assert archive.options(runtime, folder) == ()
 
 
 def test_a_place_that_cannot_be_written_is_named(

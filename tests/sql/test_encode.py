@@ -235,20 +235,25 @@ def test_a_json_chunk_is_rows_joined_by_commas() -> None:
     assert json.loads(b"[" + chunk + b"]") == rows
 
 
-def longest_call(rows: int) -> float:
-    """Return the CPU seconds of the longest call of a library while rows are encoded as JSON: so
-    long other threads wait for the interpreter."""
+def durations_of_calls(rows: int) -> list[float]:
+    """Return the CPU seconds of each call of a library while rows are encoded as JSON: so long
+    other threads wait for the interpreter.
+
+    The copy of all encoded bytes into one text is left out: it grows with them, by 0.4 ms a
+    megabyte.
+    """
     columns = [outcomes.Column(name=f"C{number}", type="text") for number in range(5)]
     texts = pa.array([f"text {number}" for number in range(rows)])
     batch = pa.record_batch([texts] * 5, names=[column.name for column in columns])
-    started = longest = 0.0
+    durations: list[float] = []
+    started = 0.0
 
-    def look(frame: object, event: str, argument: object) -> None:
-        nonlocal started, longest
+    def look(frame: object, event: str, argument: Any) -> None:
+        nonlocal started
         if event == "c_call":
             started = time.thread_time()
-        elif event in ("c_return", "c_exception"):
-            longest = max(longest, time.thread_time() - started)
+        elif event in ("c_return", "c_exception") and argument.__name__ != "join":
+            durations.append(time.thread_time() - started)
 
     before = sys.getprofile()
     sys.setprofile(look)
@@ -257,16 +262,19 @@ def longest_call(rows: int) -> float:
     finally:
         sys.setprofile(before)
     assert text.count(b"[") == rows
-    return longest
+    return durations
+
+
+def longest_call(rows: int) -> float:
+    """Return the CPU seconds of the longest call. Each call is measured five times, and the least
+    counts: a processor that works for others too makes a few calls slower, other ones each time."""
+    runs = [durations_of_calls(rows) for _ in range(5)]
+    return max(min(of_call) for of_call in zip(*runs, strict=True))
 
 
 def test_no_call_while_rows_are_encoded_is_longer_for_more_rows() -> None:
-    ratios = []
-    for _ in range(5):
-        ratios.append(longest_call(64_000) / longest_call(8_000))
-        if ratios[-1] < 4:
-            break
-    assert ratios[-1] < 4, ratios  # with one call for all rows it is 8
+    ratio = longest_call(64_000) / longest_call(8_000)
+    assert ratio < 4  # with one call for all rows it is 8
 
 
 def test_rows_encoded_in_steps_are_those_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
