@@ -175,6 +175,67 @@ def test_vended_credential_tells_the_location_of_its_bucket(action, resource, ex
     assert not decision(principal(scopes=SCOPED), demand=demand).allow
 
 
+def test_a_demand_without_a_place_is_in_no_scope():
+    scopes = (model.Scope(bucket="", prefix="", writable=True),)
+    assert not decide.in_scope(scopes, model.Demand(action="s3:ListAllMyBuckets", resource="*"))
+
+
+def test_root_is_unbound_but_in_the_scopes_of_a_vended_credential():
+    assert decide.is_unbound(ROOT)
+    assert not decide.is_unbound(dataclasses.replace(ROOT, scopes=SCOPED))
+    assert not decide.is_unbound(dataclasses.replace(ROOT, scopes=()))
+    assert not decide.is_unbound(principal(ALLOW))
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("iam:CreateUser", True),
+        ("iam:ListUsers", False),
+        ("iam:SimulatePrincipalPolicy", False),
+        ("s3:PutBucketPolicy", True),
+        ("s3:GetBucketPolicy", False),
+        ("s3:PutObjectAcl", True),
+        ("s3:PutObject", False),
+        ("s3tables:PutTablePolicy", True),
+    ],
+)
+def test_what_changes_who_may_do_something_is_marked_in_the_audit_log(action, expected):
+    assert decide.changes_access(action) is expected
+
+
+@pytest.mark.parametrize("account", [None, HERE])
+def test_a_resource_without_an_owner_is_of_the_caller_s_account(account):
+    for key in ("aws:ResourceAccount", "s3:ResourceAccount"):
+        own = says("Allow", Condition={"StringEquals": {key: HERE}})
+        assert decision(principal(own), account=account).allow
+        other = says("Allow", Condition={"StringEquals": {key: ELSEWHERE}})
+        assert not decision(principal(other), account=account).allow
+
+
+def test_a_request_without_tags_has_no_condition_key_of_tags():
+    assert decide.request_tags({}) == {}
+    assert decide.request_tags({"Team": "blue"}) == {
+        "aws:requesttag/team": ("blue",),
+        "aws:TagKeys": ("Team",),
+    }
+
+
+def test_tags_are_read_only_for_a_policy_that_tests_them():
+    calls = []
+
+    def read():
+        calls.append(1)
+        return {"aws:resourcetag/team": ("blue",)}
+
+    side = decide.ResourceSide(tags=read)
+    assert decide.tags_of(principal(ALLOW), side) == {}
+    assert calls == []
+    asks = says("Allow", Condition={"StringEquals": {"aws:ResourceTag/team": "blue"}})
+    assert decide.tags_of(principal(asks), side) == {"aws:resourcetag/team": ("blue",)}
+    assert decide.tags_of(principal(asks), decide.ResourceSide()) == {}
+
+
 def test_vended_credential_holds_no_more_than_its_principal():
     demand = model.Demand(
         action="s3:GetObject", resource="arn:aws:s3:::b/orders/1", place="b/orders/1"

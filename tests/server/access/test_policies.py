@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server import limits
 from server.access import errors, model, policies
 from tests.kit import examples
 
@@ -325,6 +326,26 @@ def test_variables_are_text_in_the_old_version():
     name = {"aws:username": ("alice",)}
     assert not said.applies("s3:GetObject", "arn:aws:s3:::home/alice/x", name)
     assert said.applies("s3:GetObject", "arn:aws:s3:::home/${aws:username}/x", {})
+
+
+def test_the_arn_of_a_condition_is_text_in_the_old_version():
+    condition = {"ArnLike": {"aws:SourceArn": "arn:aws:s3:::${no such key}"}}
+    with pytest.raises(errors.MalformedPolicy, match=r"Condition\.ArnLike\.aws:SourceArn"):
+        parse(statement(Condition=condition))
+    said = parse(statement(Condition=condition), version="2008-10-17").statements[0]
+    text = {"aws:sourcearn": ("arn:aws:s3:::${no such key}",)}
+    assert said.applies("s3:GetObject", "arn:aws:s3:::b/k", text)
+
+
+def test_an_element_has_a_bounded_number_of_values():
+    actions = ["s3:GetObject"] * limits.POLICY_VALUES_MAX
+    assert parse(statement(Action=actions)).statements[0].allow
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        parse(statement(Action=[*actions, "s3:GetObject"]))
+    assert str(caught.value) == "Statement[0].Action: has too many values"
+    with pytest.raises(errors.MalformedPolicy) as caught:
+        parse(statement(Action=[]))
+    assert str(caught.value) == "Statement[0].Action: has no value"
 
 
 # Operator, written values, a value that fits, one that does not.
