@@ -114,6 +114,8 @@ def read_type(reader: reading.TokenReader) -> sqltypes.SqlType | None:
 def read_expression(reader: reading.TokenReader) -> str:
     """Return the text of the expression that comes next. Raises SqlError if it is not one."""
     start = reader.mark()
+    if reader.is_at_end:
+        raise reader.unexpected_end()
     reader.skip_one()  # NULL, which otherwise ends an expression
     skip_expression(reader, AFTER_TYPE)
     tokens = reader.between(start, reader.mark())

@@ -116,6 +116,14 @@ class Boathouse(snowflake.Snowflake):
                 self.raise_error("SET")
             return table
 
+        def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+            """Parse the list or query after IN; sqlglot takes none for an unknown field."""
+            parsed = super()._parse_in(this, alias)
+            members = ("expressions", "query", "unnest", "field")
+            if not any(parsed.args.get(name) for name in members):
+                self.raise_error("a list is missing")
+            return parsed
+
         def _parse_join(self, *arguments: Any, **options: Any) -> exp.Join | None:
             is_comma = self._curr is not None and self._curr.token_type is TokenType.COMMA
             join = super()._parse_join(*arguments, **options)

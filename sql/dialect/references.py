@@ -385,7 +385,10 @@ def moment_of(node: exp.Table, environment: shapes.Environment) -> shapes.Moment
     if parameter == "offset":
         if not isinstance(value.literal, int | decimal.Decimal):
             raise errors.unsupported("AT (OFFSET => ...) that is no constant number")
-        moved = environment.context.now + datetime.timedelta(seconds=float(value.literal))
+        try:
+            moved = environment.context.now + datetime.timedelta(seconds=float(value.literal))
+        except OverflowError:
+            raise errors.number_out_of_range(str(value.literal)) from None
         return shapes.Moment(parameter="timestamp", value=moved, before=before)
     if parameter in ("version", "ref", "statement") and isinstance(value.literal, int | str):
         return shapes.Moment(parameter=parameter, value=value.literal, before=before)

@@ -7,6 +7,7 @@ Nothing here recurses: a sum of a thousand terms is a tree of that depth.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -203,11 +204,25 @@ def _column(quote: Quote, column: code.ColumnUse) -> Pieces:
 
 
 def _call(call: code.FunctionUse) -> Pieces:
+    if call.over is not None and call.over.order:
+        order = tuple(map(_key_of_window, call.over.order))
+        call = dataclasses.replace(call, over=dataclasses.replace(call.over, order=order))
     pieces = called(call)
     # The engine takes the largest value so far for one that rises, and leaves a sort by it out.
     # Where the first rows see no value, theirs is NULL, which may belong at the other end.
     is_running = call.name in ("min", "max") and call.over is not None and call.over.order
     return ["greatest(", *pieces, ")"] if is_running else pieces
+
+
+def _key_of_window(key: code.SortKey) -> code.SortKey:
+    """Return a key as the engine takes it for RANGE, its default frame: no TIME and no BINARY."""
+    value = key.key
+    if not isinstance(value, Expr) or value.type.name not in ("time", "binary"):
+        return key
+    if value.type.name == "time":
+        return dataclasses.replace(key, key=code.Cast(operand=value, target="Int64"))
+    digits = code.FunctionUse(name="encode", arguments=(value, code.StringLiteral(value="hex")))
+    return dataclasses.replace(key, key=digits)
 
 
 def called(call: code.FunctionUse) -> Pieces:

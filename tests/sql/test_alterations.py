@@ -288,6 +288,19 @@ def test_old_rows_get_a_default_in_new_files_before_version_3(tmp_path: Path, sh
     local_sql.run_local(tmp_path, work)
 
 
+def test_old_rows_keep_nan_when_a_default_is_written(tmp_path: Path) -> None:
+    """The least and the greatest value of a file's column leave NaN out."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int, f float)")
+        await local.rows("insert into t values (1, 1.5), (2, 'NaN'::float)")
+        assert await local.rows("alter table t add column n int default 7") == DONE
+        rows = await local.rows("select a, f::varchar, n from t order by a")
+        assert rows == [(1, "1.5", 7), (2, "NaN", 7)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_rows_that_come_while_a_default_is_written_have_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

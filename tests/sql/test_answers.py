@@ -1818,3 +1818,42 @@ def test_arguments_that_a_function_cannot_take_are_errors_of_the_query(tmp_path:
             f"select ceil(0.5, n - 60) from {times}": "100039",
         },
     )
+
+
+def test_windows_are_ordered_by_times_and_binary_values(tmp_path: Path) -> None:
+    rows = (
+        "(values (1, '12:30:00'::time, x'FF'), (2, '00:00:00.000001', x'61'), (3, null, null),"
+        " (4, '12:30:00', x''), (5, '23:59:59.999999', x'6100')) t(id, h, x)"
+    )
+    answers(
+        tmp_path,
+        {
+            f"select id, rank() over (order by h) r from {rows} order by r, id": [
+                (2, 1),
+                (1, 2),
+                (4, 2),
+                (5, 4),
+                (3, 5),
+            ],
+            f"select id, sum(id) over (order by h desc) s from {rows} order by s, id": [
+                (3, 3),
+                (5, 8),
+                (1, 13),
+                (4, 13),
+                (2, 15),
+            ],
+            f"select id, row_number() over (order by x) n from {rows} order by n": [
+                (4, 1),
+                (2, 2),
+                (5, 3),
+                (1, 4),
+                (3, 5),
+            ],
+            f"select id, count(*) over (order by x desc range between unbounded preceding and"
+            f" current row) n from {rows} order by n": [(3, 1), (1, 2), (5, 3), (2, 4), (4, 5)],
+            f"select max(h) over (order by x, h) m, id from {rows} order by id limit 1": (
+                datetime.time(23, 59, 59, 999999),
+                1,
+            ),
+        },
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,25 @@ def test_a_file_that_a_change_has_read_is_read_with_row_ids_after_an_upgrade(
         rows = [(3, "z"), (4, "d"), (6, "z")]
         assert await local.rows("select * from t order by id") == rows
         assert by_others(local, tmp_path / "out") == [rows]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@VERSIONS
+def test_the_extremes_of_several_columns_are_found_beside_a_file_of_nulls(
+    tmp_path: Path, format_version: int
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (id int, n number(20, 2))")
+        await mark(local, format_version, "delete")
+        await local.run("insert into t values (1, 2.5), (2, 3), (3, 9)")
+        await local.run("delete from t where id = 3")
+        await local.run("insert into t (id) values (7)")
+        for where in ("", " where id < 100"):
+            rows = await local.rows(f"select max(n), max(id) from t{where}")
+            assert rows == [(3, 7)], where
+            rows = await local.rows(f"select min(n), max(n), min(-id) from t{where}")
+            assert rows == [(Decimal("2.5"), 3, -7)], where
 
     local_sql.run_local(tmp_path, work)
 

@@ -673,6 +673,10 @@ def test_time_travel_reads_an_older_snapshot_with_its_own_schema(tmp_path: Path)
             with pytest.raises(errors.SqlError) as caught:
                 await local.rows(f"select * from t {clause}")
             assert caught.value.code == "000707", clause
+        for far in ("-9223372036854775807", "-" + "9" * 38):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(f"select * from t at(offset => {far})")
+            assert caught.value.code == "100039", far
 
     local_sql.run_local(tmp_path, work)
 
