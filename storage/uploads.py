@@ -580,9 +580,9 @@ def _choose(
                 f"part {number} does not exist, or its ETag differs", part_number=number
             )
         for algorithm, text in claimed.get(number, {}).items():
-            if part.checksums.get(algorithm, text) != text:
+            if _checksum_of(part, algorithm) != text:
                 raise errors.InvalidPart(
-                    f"part {number} has a different {algorithm} checksum", part_number=number
+                    f"part {number} has no or a different {algorithm} checksum", part_number=number
                 )
         chosen.append(part)
     for (number, etag), part in zip(parts[:-1], chosen[:-1], strict=True):
@@ -595,6 +595,13 @@ def _choose(
                 size_bytes_min=part_bytes_min,
             )
     return chosen
+
+
+def _checksum_of(part: records.PartRecord, algorithm: str) -> str | None:
+    """Return the checksum of a part in base64; None if the part has none of that algorithm."""
+    if algorithm == checksums.CRC64NVME:
+        return checksums.to_text(part.crc64nvme.to_bytes(8, "big"))
+    return part.checksums.get(algorithm)
 
 
 def _join(

@@ -104,7 +104,7 @@ def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
         timestamp=timestamp,
         signed_at_ms=signed_at_ms,
         expires_seconds=int(expires),
-        content_sha256=parameters.get("X-Amz-Content-Sha256"),
+        content_sha256=parameters.get(CONTENT_SHA256),
         security_token=parameters.get("X-Amz-Security-Token"),
     )
 
@@ -155,14 +155,15 @@ def _check_end(expires_at_ms: int, *, now_ms: int) -> None:
         )
 
 
-OPTIONAL: Final = frozenset(
-    {"X-Amz-Content-Sha256", "X-Amz-Security-Token", "x-amz-security-token"}
-)
+CONTENT_SHA256: Final = "X-Amz-Content-Sha256"
+OPTIONAL: Final = frozenset({CONTENT_SHA256, "X-Amz-Security-Token", "x-amz-security-token"})
 
 
 def _single(pairs: Iterable[tuple[str, str]], needed: tuple[str, ...]) -> dict[str, str]:
     values: dict[str, str] = {}
-    for name, value in pairs:
+    for parameter, value in pairs:
+        # A client that moves its headers into the query may leave their names in lower case.
+        name = CONTENT_SHA256 if parameter.lower() == "x-amz-content-sha256" else parameter
         if name in needed or name in OPTIONAL:
             if name in values:
                 raise _malformed(f"the query has {name} twice")

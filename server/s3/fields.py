@@ -188,6 +188,9 @@ _OF_SIGNATURE = frozenset(
 )
 X_AMZ = "x-amz-"
 _PRESIGNED_V2 = "AWSAccessKeyId"
+_FURTHER_HEADERS_OF_FORM = frozenset(
+    {"content-md5", "if-match", "if-none-match", "if-unmodified-since"}
+)
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
@@ -353,7 +356,7 @@ def select_form_headers(values: Mapping[str, str]) -> dict[str, str]:
         raw_name = name.encode()
         if raw_name in _FOREIGN_HEADERS or name in _OF_SIGNATURE:
             continue
-        if not (is_header(name) or name in STORED_HEADERS or name == "content-md5"):
+        if not (is_header(name) or name in STORED_HEADERS or name in _FURTHER_HEADERS_OF_FORM):
             continue
         value = text.encode().decode("latin-1").strip(" \t")
         if _UNFIT_FOR_HEADERS.search(value) or not _HEADER_NAME.fullmatch(name):
@@ -728,7 +731,13 @@ def parse_size(headers: preconditions.HeaderView) -> int | None:
 def parse_source(headers: preconditions.HeaderView) -> CopySource:
     """Return the source of a copy: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
     value = headers.get("x-amz-copy-source") or ""
-    path, _, version_id = value.partition("?versionId=")
+    path, separator, version_id = value.partition("?versionId=")
+    if separator and not version_id:
+        raise errors.InvalidArgument(
+            "Version id cannot be the empty string",
+            ArgumentName="x-amz-copy-source",
+            ArgumentValue=value,
+        )
     # The header's text is Latin-1, one character a byte; a client may send UTF-8 unescaped.
     raw = urllib.parse.unquote_to_bytes(path.encode("latin-1", "surrogateescape"))
     bucket, _, key = raw.removeprefix(b"/").partition(b"/")

@@ -618,6 +618,14 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
         )
     headers = fields.select_form_headers(values)
     written, _ = fields.parse_written(headers)
+    conditions = preconditions.parse_write(headers)
+    if form.conditions != model.ALWAYS:
+        if conditions != model.ALWAYS:
+            raise errors.InvalidArgument("A form has its conditions as headers or as fields")
+        conditions = form.conditions
+    announced = headers.get("x-amz-checksum-algorithm")
+    if announced is not None:
+        headers["x-amz-sdk-checksum-algorithm"] = announced
     if values.get("tagging"):
         if written.tags:
             raise errors.InvalidArgument(
@@ -631,7 +639,7 @@ def parse_form(form: PostObject, values: Mapping[str, str]) -> PutObject:
         size_bytes=None,
         written=written,
         integrity=fields.parse_integrity(headers),
-        conditions=form.conditions,
+        conditions=conditions,
     )
 
 

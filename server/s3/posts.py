@@ -19,6 +19,7 @@ from server.s3 import acls, encryption, engines, errors, forms, incoming, object
 from storage import model
 
 FILENAME: Final = "${filename}"
+OWNER: Final = "x-amz-expected-bucket-owner"
 STATUSES: Final = (200, 201, 204)
 STATUS: Final = 204
 """The status of a response to a form that names none of STATUSES."""
@@ -107,8 +108,9 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         )
     call.value = operation
     call.admit(caller)
-    if form_operation.owner is not None:
-        engines.check_owner(services, operation.bucket, form_operation.owner)
+    for owner in (form_operation.owner, values.get(OWNER)):
+        if owner:
+            engines.check_owner(services, operation.bucket, owner)
     acls.of_new(services, call, engines.ruling(call, operation.bucket, operation.key))
     engines.check_writable(call, operation.bucket, operation.key, None)
     engines.check_precondition(

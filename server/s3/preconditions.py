@@ -37,7 +37,18 @@ def parse_read(headers: HeaderView, *, prefix: str = "") -> conditions.ReadCondi
 
 
 def parse_write(headers: HeaderView) -> model.Precondition:
-    """Return the conditions under which a write may become visible."""
+    """Return the conditions under which a write may become visible.
+
+    Raises S3FeatureNotImplemented for If-Unmodified-Since, which S3 has for reads alone: a write
+    that ignored it could replace what its client has not seen. If-Modified-Since is about reads
+    (RFC 9110, section 13.1.3).
+    """
+    if headers.get("if-unmodified-since") is not None:
+        raise errors.S3FeatureNotImplemented(
+            "A header you provided implies functionality that is not implemented: "
+            "if-unmodified-since",
+            Header="If-Unmodified-Since",
+        )
     if headers.get("if-match") is None and headers.get("if-none-match") is None:
         return model.ALWAYS
     if_match = _etags(headers, "if-match")

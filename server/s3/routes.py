@@ -28,6 +28,9 @@ _WITHOUT_SUBRESOURCE: Final = frozenset({"HEAD", "OPTIONS"})
 """Methods that ignore the sub-resource in the query. A browser sends OPTIONS to the URL of its
 intended request."""
 _NO_QUERY: Final[operations.Query] = MappingProxyType({})
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OF_OBJECTS: Final = frozenset({"partNumber", "uploadId", "versionId"})
+"""Parameters that select a row or a version of an object, and that no bucket has."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +70,15 @@ class RouteTable:
                 by_place.setdefault((row.scope, row.subresource, method), []).append(row)
         self._rows: Mapping[tuple[Scope, str, str], Sequence[S3Row]] = by_place
         self._subresources = {(scope, name) for scope, name, _ in by_place if name}
+        self._misplaced: Mapping[Scope, frozenset[str]] = {
+            "service": frozenset(),
+            "bucket": self._names_of("object") - self._names_of("bucket") | _OF_OBJECTS,
+            "object": self._names_of("bucket") - self._names_of("object"),
+        }
+
+    def _names_of(self, scope: Scope) -> frozenset[str]:
+        """Return the sub-resources of a scope."""
+        return frozenset(name for place, name in self._subresources if place == scope)
 
     def identify(
         self,
@@ -91,6 +103,9 @@ class RouteTable:
                 if (scope, name) in self._subresources:
                     subresource = name
                     break
+            else:
+                if method not in _READS:
+                    self._check_placed(method, scope, query)
         for row in self._rows.get((scope, subresource, method), ()):
             if row.when is None or row.when(bucket, query, headers):
                 names.check_key_length(key)
@@ -100,3 +115,18 @@ class RouteTable:
             Method=method,
             ResourceType=(subresource or scope).upper(),
         )
+
+    def _check_placed(self, method: str, scope: Scope, query: operations.Query) -> None:
+        """Raise ResourceMethodNotAllowed for a write with the sub-resource of another scope.
+
+        Without it, the abort of an upload of an empty key would delete the bucket, and a
+        bucket's configuration put to a key would replace an object.
+        """
+        misplaced = self._misplaced[scope]
+        for name in query:
+            if name in misplaced:
+                raise errors.ResourceMethodNotAllowed(
+                    "The specified method is not allowed against this resource.",
+                    Method=method,
+                    ResourceType=name.upper(),
+                )

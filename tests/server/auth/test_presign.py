@@ -27,6 +27,13 @@ def test_parse_v4_reads_every_parameter():
     assert presigned.content_sha256 is None
 
 
+@pytest.mark.parametrize("name", ["X-Amz-Content-Sha256", "x-amz-content-sha256"])
+def test_parse_v4_takes_the_hash_of_the_body_in_any_case_and_once(name):
+    assert presign.parse_v4([*V4.items(), (name, "0" * 64)]).content_sha256 == "0" * 64
+    with pytest.raises(errors.MalformedAuthorization):
+        presign.parse_v4([*V4.items(), (name, "0"), ("X-Amz-Content-SHA256", "0")])
+
+
 @pytest.mark.parametrize("name", V4)
 def test_parse_v4_needs_every_parameter_exactly_once(name):
     without = [(other, value) for other, value in V4.items() if other != name]

@@ -240,6 +240,41 @@ def test_a_method_that_the_resource_lacks_is_not_allowed(method: str, target: st
         identify(method, target)
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "query", ["uploadId=u", "partNumber=1", "versionId=null", "legal-hold", "x-id=a&retention"]
+)
+def test_a_write_about_an_object_without_its_key_is_not_one_of_the_bucket(
+    method: str, query: str
+) -> None:
+    for target in (f"/b?{query}", f"/b/?{query}"):
+        with pytest.raises(errors.ResourceMethodNotAllowed):
+            identify(method, target)
+    with pytest.raises(errors.ResourceMethodNotAllowed):
+        identify(method, f"/?{query}", host_bucket="b")
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "query", ["policy", "versioning", "lifecycle=", "cors&x-id=a", "object-lock", "delete"]
+)
+def test_a_write_about_a_bucket_with_a_key_is_not_one_of_the_object(
+    method: str, query: str
+) -> None:
+    with pytest.raises(errors.ResourceMethodNotAllowed) as raised:
+        identify(method, f"/b/k?{query}")
+    assert raised.value.fields["Method"] == method
+
+
+def test_parameters_that_mean_nothing_to_s3_are_ignored() -> None:
+    for method, target, name in (
+        ("PUT", "/b/k?x-id=PutObject&colour=red", "PutObject"),
+        ("DELETE", "/b?x-id=DeleteBucket", "DeleteBucket"),
+        ("GET", "/b/k?location=here", "GetObject"),
+    ):
+        assert identify_row(method, target)[0].name == name
+
+
 def test_put_object_takes_in_what_the_headers_say() -> None:
     operation = identify(
         "PUT",
@@ -299,6 +334,12 @@ def test_copy_object_understands_every_spelling_of_the_source(
     assert isinstance(operation, operations.CopyObject)
     parsed_source = operation.source
     assert (parsed_source.bucket, parsed_source.key, parsed_source.version_id) == expected
+
+
+def test_a_copy_of_the_empty_version_is_not_one_of_the_newest() -> None:
+    with pytest.raises(errors.InvalidArgument) as raised:
+        identify("PUT", "/b/k", {"x-amz-copy-source": "b/from?versionId="})
+    assert raised.value.fields["ArgumentName"] == "x-amz-copy-source"
 
 
 @pytest.mark.parametrize("source", ["", "/", "b", "b/", "/b/", "b/%FF"])

@@ -539,11 +539,66 @@ def test_if_none_match_lets_a_form_write_once(store: kit.ObjectStore, s3: Any, b
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"1"
 
 
+def test_a_condition_may_be_a_field_of_the_form(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    conditions = allowing(bucket, *(["starts-with", f"$if-{n}match", ""] for n in ("", "none-")))
+
+    def sent(content: bytes, **condition: str) -> tuple[int, str]:
+        fields = {"if-match": "", "if-none-match": "", **condition}
+        proof = post_forms.signed(store, conditions)
+        answer = post(store, bucket, {"key": "k", **fields, **proof}, content)
+        return answer.status_code, code(answer) if answer.content else ""
+
+    assert sent(b"0", **{"if-match": "*"}) == (404, "NoSuchKey")
+    assert sent(b"1", **{"if-none-match": "*"}) == (204, "")
+    assert sent(b"2", **{"if-none-match": "*"}) == (412, "PreconditionFailed")
+    assert sent(b"3", **{"if-match": '"another"'}) == (412, "PreconditionFailed")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"1"
+    assert sent(b"4", **{"if-match": f'"{hashlib.md5(b"1").hexdigest()}"'}) == (204, "")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"4"
+
+
+def test_a_form_has_its_conditions_in_one_place(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    proof = post_forms.signed(store, allowing(bucket, {"if-match": "*"}))
+    fields = {"key": "k", "if-match": "*", **proof}
+    answer = post(store, bucket, fields, headers={"if-none-match": "*"})
+    assert (answer.status_code, code(answer)) == (400, "InvalidArgument")
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
+def test_a_form_with_an_algorithm_has_its_checksum(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    digest = base64.b64encode(hashlib.sha256(CONTENT).digest()).decode()
+    conditions = allowing(
+        bucket,
+        {"x-amz-checksum-algorithm": "SHA256"},
+        *(["starts-with", f"$x-amz-checksum-{name}", ""] for name in ("sha256", "crc32")),
+    )
+    for checksums, status in (
+        ({}, 400),
+        ({"x-amz-checksum-crc32": "AAAAAA=="}, 400),
+        ({"x-amz-checksum-sha256": digest}, 204),
+    ):
+        proof = post_forms.signed(store, conditions)
+        named = {"x-amz-checksum-sha256": "", "x-amz-checksum-crc32": "", **checksums}
+        fields = {"key": "k", "x-amz-checksum-algorithm": "SHA256", **named, **proof}
+        answer = post(store, bucket, fields)
+        assert answer.status_code == status, answer.content
+    read = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
+    assert read["ChecksumSHA256"] == digest
+
+
 def test_the_expected_owner_is_checked(store: kit.ObjectStore, bucket: str) -> None:
+    name = "x-amz-expected-bucket-owner"
     fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
     for owner, status in ((kit.ACCOUNT, 204), ("111111111111", 403)):
-        headers = {"x-amz-expected-bucket-owner": owner}
-        assert post(store, bucket, fields, headers=headers).status_code == status
+        assert post(store, bucket, fields, headers={name: owner}).status_code == status
+        proof = post_forms.signed(store, allowing(bucket, {name: owner}))
+        assert post(store, bucket, {"key": "k", name: owner, **proof}).status_code == status
 
 
 def test_expect_100_continue_is_answered_before_the_fields(

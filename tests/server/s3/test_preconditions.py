@@ -50,6 +50,14 @@ def test_a_write_takes_if_match_and_if_none_match() -> None:
     )
 
 
+def test_a_write_on_a_condition_of_reads_is_refused_by_name() -> None:
+    with pytest.raises(errors.S3FeatureNotImplemented) as raised:
+        preconditions.parse_write({"if-unmodified-since": DATE})
+    assert raised.value.fields == {"Header": "If-Unmodified-Since"}
+    # A recipient ignores it in all but GET and HEAD (RFC 9110, section 13.1.3).
+    assert preconditions.parse_write({"if-modified-since": DATE}) is model.ALWAYS
+
+
 def test_an_empty_list_of_etags_is_a_condition_that_no_object_meets() -> None:
     parsed = preconditions.parse_write({"if-match": ""})
     with pytest.raises(storage_errors.PreconditionFailed):

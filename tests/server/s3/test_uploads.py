@@ -213,6 +213,51 @@ def test_a_part_whose_checksum_is_named_wrongly_at_completion_is_invalid(
     assert refusal(lambda: complete(s3, bucket, upload, [wrong])) == (400, "InvalidPart")
 
 
+def test_each_part_of_a_composite_checksum_is_named_with_its_own(s3: Any, bucket: str) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="SHA256")
+    first, last = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm="SHA256")
+    without = {name: value for name, value in last.items() if name != "ChecksumSHA256"}
+    with pytest.raises(botocore.exceptions.ClientError) as raised:
+        complete(s3, bucket, upload, [first, without])
+    error = raised.value.response["Error"]
+    assert error["Code"] == "InvalidRequest"
+    assert error["Message"] == (
+        "The upload was created using a sha256 checksum. The complete request must include the "
+        "checksum for each part. It was missing for part 2 in the request."
+    )
+    assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+    complete(s3, bucket, upload, [first, last])
+    # A repeated completion is answered as the first one, whatever it says of the parts.
+    complete(s3, bucket, upload, [first, without])
+
+
+def test_the_parts_of_a_checksum_of_the_whole_need_no_checksum_of_their_own(
+    s3: Any, bucket: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+    (part,) = put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32")
+    named = [{"PartNumber": 1, "ETag": part["ETag"]}]
+    assert complete(s3, bucket, upload, named)["ChecksumCRC32"] == text(zlib.crc32(LAST))
+
+
+def test_a_part_that_is_named_with_a_checksum_it_does_not_have_is_invalid(
+    s3: Any, store: kit.ObjectStore, bucket: str
+) -> None:
+    upload = kit.call(store, "POST", f"/{bucket}/k?uploads").element("UploadId")
+    put = kit.call(store, "PUT", f"/{bucket}/k?partNumber=1&uploadId={upload}", body=LAST)
+    part = {"PartNumber": 1, "ETag": put.headers["etag"]}
+    for wrong in (
+        {"ChecksumCRC32C": text(crt.crc32c(LAST))},
+        {"ChecksumCRC64NVME": text(1, 8)},
+        {"ChecksumCRC64NVME": "no checksum"},
+    ):
+        answer = refusal(lambda w=wrong: complete(s3, bucket, upload, [{**part, **w}]))
+        assert answer == (400, "InvalidPart")
+        assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+    right = {"ChecksumCRC64NVME": text(crt.crc64nvme(LAST), 8)}
+    complete(s3, bucket, upload, [{**part, **right}])
+
+
 def test_a_part_sent_again_replaces_the_first(s3: Any, bucket: str) -> None:
     upload = begin(s3, bucket)
     put_parts(s3, bucket, upload, b"old")
