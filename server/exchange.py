@@ -318,6 +318,10 @@ class Exchange:
         """Return a request's answer, or an awaitable of it."""
         face, request = visit.face, visit.request
         _check_bounds(request)
+        coding = request.headers.joined.get(b"transfer-encoding")
+        if coding is not None and coding.lower() != b"chunked":
+            # The body would be stored as it is coded (RFC 9112, section 6.1).
+            raise errors.MalformedRequest("chunked is the only transfer coding that is decoded")
         version = scope.get("http_version")
         if version != "1.1" or request.headers.joined.get(b"host") != self._host:
             self._check_host(request, version)

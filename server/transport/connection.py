@@ -60,10 +60,15 @@ FRAMING: Final = (b"content-length", b"transfer-encoding")
 HOLDINGS: Final = "boathouse_holdings"
 TURNS: Final = "boathouse_turns"
 """The attributes of uvicorn's server state by which all connections share these."""
-INVALID: Final = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 30\r\nconnection: close\r\n\r\nInvalid HTTP request received."
+_INVALID_BODY: Final = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>BadRequest</Code>'
+    b"<Message>These bytes are no HTTP request.</Message></Error>"
 )
+INVALID: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\n"
+    b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(_INVALID_BODY), _INVALID_BODY)
+)
+"""To bytes that name no face, in the words of S3."""
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 Recall: TypeAlias = Callable[[bytes], Any]

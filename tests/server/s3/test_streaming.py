@@ -174,6 +174,23 @@ def test_a_body_in_chunked_transfer_coding_needs_no_announced_length(
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"one two"
 
 
+def test_a_body_in_another_transfer_coding_is_refused_and_stores_nothing(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    """It would have to be decoded; without that its coded bytes would be the object."""
+    body = b"5\r\nhello\r\n0\r\n\r\n"
+    for coding in ("gzip, chunked", "identity, chunked", "Chunked"):
+        headers = kit.sign(store, "PUT", f"/{bucket}/k", payload_hash="UNSIGNED-PAYLOAD")
+        headers["transfer-encoding"] = coding
+        answer = kit.send(store, "PUT", f"/{bucket}/k", headers, body)
+        if coding == "Chunked":
+            assert answer.status == 200, answer.body
+            assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"hello"
+            continue
+        assert (answer.status, answer.code) == (400, "InvalidRequest")
+        assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+
 def test_a_body_of_unknown_length_is_bounded(
     store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
