@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from catalog import commit, properties, records
-from catalog import errors as catalog_errors
+from catalog import properties
 from catalog.sweep import retention, sweeping
 from jobs import rows
 from jobs import settings as upkeep_settings
@@ -21,7 +20,7 @@ from jobs.settings import COMPACTION, ENABLED, SNAPSHOTS, STATUS
 from s3tables import errors
 from s3tables.resources import Resources, TableResource
 from server import calls
-from storage import batch, settings
+from storage import settings
 
 Members = Mapping[str, Any]
 
@@ -51,15 +50,7 @@ async def put_bucket_maintenance(resources: Resources, call: calls.Call) -> Memb
     }
     changed[retention.REMOVES_UNREFERENCED] = value[STATUS] == ENABLED
 
-    async def put(policies: batch.Expect) -> None:
-        await resources.buckets.change(
-            bucket.name,
-            lambda old: {**old, **changed},
-            bucket_id=bucket.bucket_id,
-            expects=(policies,),
-        )
-
-    await resources.change_judged(call, bucket, put)
+    await resources.change_bucket_settings(call, bucket, lambda old: {**old, **changed})
     return {}
 
 
@@ -84,23 +75,12 @@ async def put_table_maintenance(resources: Resources, call: calls.Call) -> Membe
     value = _check_value(members)
     configuration = {STATUS: value[STATUS], **value["settings"]}
     table = _find_table(resources, members)
-    key = settings.table_key(table.bucket.bucket_id, table.pointer.object_uuid)
 
     def change(old: settings.Settings) -> settings.Settings:
         others = old.get(settings.MAINTENANCE, {})
         return {**old, settings.MAINTENANCE: {**others, members["type"]: configuration}}
 
-    async def put(policies: batch.Expect) -> None:
-        held = commit.hold_thing(
-            records.Place(bucket=table.bucket),
-            table.pointer.object_uuid,
-            missing=catalog_errors.NoSuchTable(f"Table does not exist: {table.ident.dotted()}"),
-        )
-        expected = batch.Batch(expects=(policies,))
-        planned = settings.plan_change(key, change)
-        await resources.index.commit(batch.merge((expected, held, planned)))
-
-    await resources.change_judged(call, table.bucket, put)
+    await resources.change_table_settings(call, table, change)
     return {}
 
 

@@ -10,17 +10,16 @@ are not shown as the table's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from catalog import commit, history, records
-from catalog import errors as catalog_errors
+from catalog import history
 from s3tables import errors
 from s3tables.resources import Resources, TableResource
 from server import calls
-from storage import batch, index, settings
+from storage import index, settings
 from storage import model as storage_model
 from storage.buckets import Buckets
 
@@ -47,7 +46,7 @@ async def put_metrics(resources: Resources, call: calls.Call) -> Members:
     def change(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**old, METRICS: old.get(METRICS, new_id)}
 
-    await _change_bucket(resources, call, bucket, change)
+    await resources.change_bucket_settings(call, bucket, change)
     return {}
 
 
@@ -68,7 +67,7 @@ async def delete_metrics(resources: Resources, call: calls.Call) -> Members:
             raise errors.NotFound(_NO_METRICS)
         return {name: value for name, value in old.items() if name != METRICS}
 
-    await _change_bucket(resources, call, bucket, change)
+    await resources.change_bucket_settings(call, bucket, change)
     return {}
 
 
@@ -95,7 +94,7 @@ async def put_bucket_replication(resources: Resources, call: calls.Call) -> Memb
     def change(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return _replaced(old, stored, token)
 
-    await _change_bucket(resources, call, bucket, change)
+    await resources.change_bucket_settings(call, bucket, change)
     return {"versionToken": stored["token"], "status": "failed"}
 
 
@@ -113,7 +112,7 @@ async def delete_bucket_replication(resources: Resources, call: calls.Call) -> M
     def change(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return _removed(old, members.get("versionToken"), "table bucket")
 
-    await _change_bucket(resources, call, bucket, change)
+    await resources.change_bucket_settings(call, bucket, change)
     return {}
 
 
@@ -127,7 +126,7 @@ async def put_table_replication(resources: Resources, call: calls.Call) -> Membe
     def change(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return _replaced(old, stored, token)
 
-    await _change_table(resources, call, table, change)
+    await resources.change_table_settings(call, table, change)
     return {"versionToken": stored["token"], "status": "failed"}
 
 
@@ -145,7 +144,7 @@ async def delete_table_replication(resources: Resources, call: calls.Call) -> Me
     def change(old: Mapping[str, Any]) -> Mapping[str, Any]:
         return _removed(old, members.get("versionToken"), "table")
 
-    await _change_table(resources, call, table, change)
+    await resources.change_table_settings(call, table, change)
     return {}
 
 
@@ -225,38 +224,3 @@ def _shown(stored: Mapping[str, Any], what: str) -> Members:
 def _of_table(resources: Resources, table: TableResource) -> Mapping[str, Any]:
     key = settings.table_key(table.bucket.bucket_id, table.pointer.object_uuid)
     return settings.read(resources.index, key)
-
-
-async def _change_bucket(
-    resources: Resources,
-    call: calls.Call,
-    bucket: storage_model.BucketInfo,
-    change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-) -> None:
-    async def put(policies: batch.Expect) -> None:
-        await resources.buckets.change(
-            bucket.name, change, bucket_id=bucket.bucket_id, expects=(policies,)
-        )
-
-    await resources.change_judged(call, bucket, put)
-
-
-async def _change_table(
-    resources: Resources,
-    call: calls.Call,
-    table: TableResource,
-    change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-) -> None:
-    key = settings.table_key(table.bucket.bucket_id, table.pointer.object_uuid)
-
-    async def put(policies: batch.Expect) -> None:
-        held = commit.hold_thing(
-            records.Place(bucket=table.bucket),
-            table.pointer.object_uuid,
-            missing=catalog_errors.NoSuchTable(f"Table does not exist: {table.ident.dotted()}"),
-        )
-        expected = batch.Batch(expects=(policies,))
-        planned = settings.plan_change(key, change)
-        await resources.index.commit(batch.merge((expected, held, planned)))
-
-    await resources.change_judged(call, table.bucket, put)

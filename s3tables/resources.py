@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from catalog import access as catalog_access
-from catalog import idents, owners, records, rights
+from catalog import commit, idents, owners, records, rights
+from catalog import errors as catalog_errors
 from catalog.namespaces import Namespace, Namespaces
 from catalog.sweep import sweeping
 from catalog.sweep.referrers import Referrers
@@ -162,6 +163,42 @@ class Resources:
         raise errors.Conflict(
             "Policies or tags of the bucket changed during the request. Try again."
         )
+
+    async def change_bucket_settings(
+        self,
+        call: calls.Call,
+        bucket: storage_model.BucketInfo,
+        change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> None:
+        """Change a table bucket's settings, as `change_judged` does."""
+
+        async def put(policies: batch.Expect) -> None:
+            await self.buckets.change(
+                bucket.name, change, bucket_id=bucket.bucket_id, expects=(policies,)
+            )
+
+        await self.change_judged(call, bucket, put)
+
+    async def change_table_settings(
+        self,
+        call: calls.Call,
+        table: TableResource,
+        change: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> None:
+        """Change a table's settings, as `change_judged` does. Raises NoSuchTable if it goes."""
+        key = settings.table_key(table.bucket.bucket_id, table.pointer.object_uuid)
+
+        async def put(policies: batch.Expect) -> None:
+            held = commit.hold_thing(
+                records.Place(bucket=table.bucket),
+                table.pointer.object_uuid,
+                missing=catalog_errors.NoSuchTable(f"Table does not exist: {table.ident.dotted()}"),
+            )
+            expected = batch.Batch(expects=(policies,))
+            planned = settings.plan_change(key, change)
+            await self.index.commit(batch.merge((expected, held, planned)))
+
+        await self.change_judged(call, table.bucket, put)
 
     def rechecking(
         self, principal: model.Principal, action: str, subject: rights.Subject
