@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from server import entries as entry_lists
 from storage import errors as storage_errors
 from storage import names
 
@@ -75,24 +76,12 @@ class Mount:
 
 def parse(entries: Any) -> tuple[Mount, ...]:
     """Return the mounts of the decoded `[[mounts]]`. Raises InvalidMount."""
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise InvalidMount("mini.toml mounts: not a list of [[mounts]] tables")
-    if len(entries) > MOUNTS_MAX:
-        raise InvalidMount(f"mini.toml: more than {MOUNTS_MAX} [[mounts]]")
-    mounts = tuple(_mount(entry, number) for number, entry in enumerate(entries, start=1))
-    taken = [mount.name for mount in mounts]
-    if len(set(taken)) != len(taken):
-        raise InvalidMount("mini.toml: two [[mounts]] have the same name")
-    return mounts
+    return entry_lists.parse(
+        "mounts", entries, _mount, keys=KEYS, entries_max=MOUNTS_MAX, error=InvalidMount
+    )
 
 
-def _mount(entry: Any, number: int) -> Mount:
-    where = f"mini.toml [[mounts]] number {number}"
-    if not isinstance(entry, Mapping):
-        raise InvalidMount(f"{where}: not a table")
-    for key in entry:
-        if key not in KEYS:
-            raise InvalidMount(f"{where}: unknown key {key!r}; the keys are {', '.join(KEYS)}")
+def _mount(entry: Mapping[str, Any], where: str) -> Mount:
     name = entry.get("name")
     if not isinstance(name, str):
         raise InvalidMount(f"{where}: name is missing")

@@ -6,9 +6,11 @@ Every other warehouse runs its queries on the server's own engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from server import entries as entry_lists
 
 WAREHOUSES_MAX: Final = 16
 ENGINES: Final = ("spark",)
@@ -62,24 +64,17 @@ class Warehouse:
 
 def parse(entries: Any) -> tuple[Warehouse, ...]:
     """Return the warehouses of the decoded `[[warehouses]]`. Raises InvalidWarehouse."""
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise InvalidWarehouse("mini.toml warehouses: not a list of [[warehouses]] tables")
-    if len(entries) > WAREHOUSES_MAX:
-        raise InvalidWarehouse(f"mini.toml: more than {WAREHOUSES_MAX} [[warehouses]]")
-    warehouses = tuple(_warehouse(entry, number) for number, entry in enumerate(entries, start=1))
-    taken = [warehouse.name for warehouse in warehouses]
-    if len(set(taken)) != len(taken):
-        raise InvalidWarehouse("mini.toml: two [[warehouses]] have the same name")
-    return warehouses
+    return entry_lists.parse(
+        "warehouses",
+        entries,
+        _warehouse,
+        keys=KEYS,
+        entries_max=WAREHOUSES_MAX,
+        error=InvalidWarehouse,
+    )
 
 
-def _warehouse(entry: Any, number: int) -> Warehouse:
-    where = f"mini.toml [[warehouses]] number {number}"
-    if not isinstance(entry, Mapping):
-        raise InvalidWarehouse(f"{where}: not a table")
-    for key in entry:
-        if key not in KEYS:
-            raise InvalidWarehouse(f"{where}: unknown key {key!r}; the keys are {', '.join(KEYS)}")
+def _warehouse(entry: Mapping[str, Any], where: str) -> Warehouse:
     name = entry.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidWarehouse(
