@@ -494,20 +494,9 @@ def _shell(
     A job that fails or is cancelled ends none of the others; its session stays unless Spark itself
     failed, or the job was cancelled.
     """
-
-    def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
-        _ensure_spark(say)
-        _ensure_connect(options.master, say)
-        return session.started(
-            server,
-            warehouse,
-            gets=options.gets,
-            say=say,
-            ui=options.spark_ui,
-            new_log=_logger(options, say),
-        )
-
-    warm = serving.WarmSession(open_spark, server_answers=lambda: servers.answers(server))
+    warm = serving.WarmSession(
+        _opener(options, server, say), server_answers=lambda: servers.answers(server)
+    )
     count = failed = 0
     with contextlib.closing(warm):
         for line in _lines(sys.stdin):
