@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.kit import environments
+from tests.kit import duck, environments
 from tests.kit import server as server_kit
 
 ROWS = 336_776
@@ -207,22 +207,10 @@ def _grouped(rows: Any) -> Answer:
 
 
 def _ask_duckdb(running: server_kit.Running) -> Answer:
-    import duckdb
-    from duckdb_extensions import import_extension
-
-    for extension in ("httpfs", "avro", "iceberg"):
-        import_extension(extension)
-    connection = duckdb.connect()
-    connection.execute("LOAD httpfs; LOAD iceberg;")
-    connection.execute(
-        f"CREATE SECRET boathouse (TYPE iceberg, CLIENT_ID '{running.access_key}', "
-        f"CLIENT_SECRET '{running.secret_key}', "
-        f"OAUTH2_SERVER_URI '{running.iceberg}/v1/oauth/tokens')"
-    )
-    connection.execute(
-        f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{running.iceberg}', SECRET boathouse)"
-    )
-    rows = connection.execute(QUESTION.format(f"lake.{TABLE}")).fetchall()
+    with tempfile.TemporaryDirectory() as folder:
+        connection = duck.attached(running, Path(folder))
+        rows = connection.execute(QUESTION.format(f"lake.{TABLE}")).fetchall()
+        connection.close()
     return {carrier: (flights, delay) for carrier, flights, delay in rows}
 
 

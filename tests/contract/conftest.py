@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import duck as duck_kit
 from tests.kit import engines as engines_kit
 from tests.kit import line_programs
 from tests.kit import server as server_kit
@@ -19,7 +20,7 @@ def engines(
 ) -> Iterator[engines_kit.Engines]:
     """Spark, PyIceberg, DuckDB and SQL."""
     engines_kit.documented_in_spark(spark.session, server)
-    with engines_kit.duckdb_attached(server, tmp_path_factory.mktemp("duckdb")) as duck:
+    with duck_kit.attached(server, tmp_path_factory.mktemp("duckdb")) as duck:
         yield engines_kit.Engines(running=server, session=spark.session, duck=duck)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit import environments, rest
+from tests.kit import duck, environments, rest
 from tests.kit import server as servers
 
 RUN_SECONDS = 120
@@ -77,18 +77,13 @@ def test_the_boto3_snippet_lists_buckets_of_both_kinds(
 
 
 def test_the_duckdb_snippet_shows_the_tables(server: servers.Running, tmp_path: Path) -> None:
-    import duckdb
-    import duckdb_extensions
-
     text = snippet(server, "duckdb")
-    connection = duckdb.connect(config={"extension_directory": str(tmp_path)})
     # The extensions come from their packages here, so that no test needs a network.
     installs = [line for line in text.splitlines() if line.startswith("INSTALL ")]
     assert installs == ["INSTALL httpfs; LOAD httpfs;", "INSTALL iceberg; LOAD iceberg;"]
     for line in installs:
         text = text.replace(line, line.partition("; ")[2])
-    for name in ("httpfs", "avro", "iceberg"):
-        duckdb_extensions.import_extension(name, con=connection)
+    connection = duck.opened(tmp_path)
     shown = connection.execute(text).fetchall()
     connection.close()
     assert ("lake", "pasted", "seen") in [row[:3] for row in shown]

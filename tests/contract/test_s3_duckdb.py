@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.kit import duck
 from tests.kit import s3 as kit
 from tests.kit.server import Running
 
 
 @pytest.fixture
 def database(server: Running, tmp_path: Path) -> Any:
-    connection = kit.duckdb_with_httpfs(tmp_path)
+    connection = duck.opened(tmp_path, ("httpfs",))
     connection.execute(
         f"""create secret (type s3, key_id '{server.access_key}', secret '{server.secret_key}',
         region '{kit.REGION}', endpoint '127.0.0.1:{server.port}', url_style 'path',

@@ -7,11 +7,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import duckdb_extensions
-
 from sql import shell
-from tests.kit import lake_client
+from tests.kit import duck, lake_client
 from tests.kit import server as server_kit
 
 
@@ -21,19 +18,7 @@ def test_other_engines_read_a_table_after_each_change(
     namespace = f"ddl_{uuid.uuid4().hex[:8]}"
     catalog = lake_client.catalog(server)
     catalog.create_namespace(namespace)
-    database = duckdb.connect()
-    database.execute(f"set extension_directory = '{tmp_path}'")
-    for name in ("httpfs", "avro", "iceberg"):
-        duckdb_extensions.import_extension(name, con=database)
-        database.execute(f"load {name}")
-    database.execute(
-        f"create secret lake_secret (type iceberg, client_id '{server.access_key}',"
-        f" client_secret '{server.secret_key}',"
-        f" oauth2_server_uri '{server.iceberg}/v1/oauth/tokens')"
-    )
-    attach = (
-        f"attach 'lake' as lake (type iceberg, secret lake_secret, endpoint '{server.iceberg}')"
-    )
+    database = duck.attached(server, tmp_path)
 
     def changed(text: str, name: str = "t") -> list[tuple[Any, ...]]:
         """Run statements, and return the rows that both engines then read."""
@@ -51,9 +36,9 @@ def test_other_engines_read_a_table_after_each_change(
         assert code == 0, errors.getvalue()
         table = catalog.load_table(f"{namespace}.{name}").scan().to_arrow()
         rows = sorted(map(tuple, (row.values() for row in table.to_pylist())), key=str)
-        database.execute(attach)
-        read = database.execute(f"select * from lake.{namespace}.{name}").fetchall()
         database.execute("detach lake")
+        duck.attach(database, server)
+        read = database.execute(f"select * from lake.{namespace}.{name}").fetchall()
         assert sorted(read, key=str) == rows
         return rows
 

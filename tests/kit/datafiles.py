@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import duckdb_extensions
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg import manifest
@@ -29,7 +27,7 @@ from catalog import (
 )
 from catalog.commits import LoadedTable
 from server.access import decide
-from tests.kit import lakes, manifestfiles
+from tests.kit import duck, lakes, manifestfiles
 
 ARROW_TYPES: dict[str, pa.DataType] = {
     "long": pa.int64(),
@@ -203,12 +201,7 @@ def rows_by_pyiceberg(metadata_file: Path, folder: Path) -> list[dict[str, Any]]
 
 def rows_by_duckdb(metadata_file: Path, folder: Path) -> list[dict[str, Any]]:
     """What DuckDB reads of an exported table. folder: for DuckDB's extensions to lie in."""
-    connection = duckdb.connect()
-    connection.execute(f"set extension_directory = '{folder}'")
-    connection.execute("set autoinstall_known_extensions = false")
-    for extension in ("avro", "iceberg"):
-        duckdb_extensions.import_extension(extension, con=connection)
-        connection.execute(f"load {extension}")
+    connection = duck.opened(folder, ("avro", "iceberg"))
     version = metadata_file.name.removesuffix(".metadata.json")
     rows: list[dict[str, Any]] = (
         connection.execute(

@@ -6,13 +6,9 @@ a table's files are those that loadTable answers.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import duckdb
-import duckdb_extensions
 from pyiceberg.catalog import Catalog, load_catalog
 
 from tests.kit import lake_client, line_programs
@@ -227,26 +223,6 @@ class Engines:
 def nulls_first(row: Row) -> list[tuple[bool, Any]]:
     """The key that sorts rows of values that may be None."""
     return [(value is not None, value) for value in row]
-
-
-@contextlib.contextmanager
-def duckdb_attached(running: Running, folder: Path) -> Iterator[Any]:
-    """Open DuckDB with the warehouse attached as `lake`. folder: for its extensions."""
-    with duckdb.connect() as connection:
-        connection.execute(f"SET extension_directory = '{folder}'")
-        connection.execute("SET autoinstall_known_extensions = false")
-        for extension in ("httpfs", "avro", "iceberg"):
-            duckdb_extensions.import_extension(extension, con=connection)
-            connection.execute(f"LOAD {extension}")
-        connection.execute(
-            f"CREATE SECRET boathouse (TYPE iceberg, CLIENT_ID '{running.access_key}', "
-            f"CLIENT_SECRET '{running.secret_key}', "
-            f"OAUTH2_SERVER_URI '{running.iceberg}/v1/oauth/tokens')"
-        )
-        connection.execute(
-            f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{running.iceberg}', SECRET boathouse)"
-        )
-        yield connection
 
 
 def pyiceberg(running: Running) -> Catalog:

@@ -23,8 +23,6 @@ import botocore.auth
 import botocore.awsrequest
 import botocore.config
 import botocore.credentials
-import duckdb
-import duckdb_extensions
 
 from server import config
 from server.s3 import guard, rows
@@ -279,19 +277,6 @@ def new_bucket(s3: Any) -> str:
     name = unique_name()
     s3.create_bucket(Bucket=name)
     return name
-
-
-def duckdb_with_httpfs(folder: Path) -> Any:
-    """Return a DuckDB connection with httpfs loaded from its package, never from the network.
-
-    folder: where DuckDB may unpack the extension, so that it leaves nothing in the home folder.
-    """
-    connection = duckdb.connect()
-    connection.execute(f"set extension_directory = '{folder}'")
-    connection.execute("set autoinstall_known_extensions = false")
-    duckdb_extensions.import_extension("httpfs", con=connection)
-    connection.execute("load httpfs")
-    return connection
 
 
 def operations_done() -> dict[str, str]:

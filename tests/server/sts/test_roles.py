@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import urllib.error
 import urllib.parse
@@ -14,20 +13,22 @@ import pytest
 
 from sql import shell
 from tests.kit import aws, programs
+from tests.server.sts import roles
+from tests.server.sts.roles import (
+    DENIED,
+    HERE,
+    READ,
+    allow,
+    assumed,
+    document,
+    may_read,
+    refused,
+    role_of,
+)
 
-HERE = "arn:aws:iam::000000000000"
 OWN = "arn:aws:iam::aws:policy"
 ELSEWHERE = "111111111111"
-NUMBERS = itertools.count(1)
 MINUTE_MS = 60_000
-
-
-def document(*statements: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": list(statements)}
-
-
-def allow(*actions: str, resource: str = "*", **more: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": list(actions), "Resource": resource, **more}
 
 
 def trust(*principals: str, **more: Any) -> str:
@@ -40,7 +41,6 @@ def trust(*principals: str, **more: Any) -> str:
     return json.dumps(document(statement))
 
 
-READ = json.dumps(document(allow("s3:GetObject")))
 USERS = programs.users(
     {
         "alice": [document(allow("sts:AssumeRole"))],
@@ -53,44 +53,8 @@ USERS = programs.users(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
     folder = tmp_path_factory.mktemp("roles") / "data"
-    with aws.serving(folder, users=[*USERS.values()]) as running:
-        s3 = running.client("s3")
-        s3.create_bucket(Bucket="docs")
-        for key in ("a", "b"):
-            s3.put_object(Bucket="docs", Key=key, Body=b"1")
+    with roles.serving(folder, USERS) as running:
         yield running
-
-
-def role_of(server: aws.Server, trusted: str, *, policy: str = READ, **members: Any) -> str:
-    """The ARN of a new role with one policy."""
-    iam = server.client("iam")
-    name = f"role{next(NUMBERS)}"
-    created = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trusted, **members)
-    iam.put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=policy)
-    return str(created["Role"]["Arn"])
-
-
-def assumed(server: aws.Server, keys: aws.Keys, arn: str, **members: Any) -> aws.Keys:
-    members = {"RoleSessionName": "night", **members}
-    return aws.Keys.of(server.client("sts", keys).assume_role(RoleArn=arn, **members))
-
-
-def refused(server: aws.Server, keys: aws.Keys, arn: str, **members: Any) -> tuple[int, str]:
-    call = server.client("sts", keys).assume_role
-    return aws.refusal(call, RoleArn=arn, **{"RoleSessionName": "night", **members})
-
-
-def may_read(server: aws.Server, keys: aws.Keys, key: str = "a") -> bool:
-    s3 = server.client("s3", keys)
-    try:
-        return bool(s3.get_object(Bucket="docs", Key=key)["Body"].read() == b"1")
-    except s3.exceptions.ClientError as error:
-        if error.response["Error"]["Code"] == "AccessDenied":
-            return False
-        raise
-
-
-DENIED = (403, "AccessDenied")
 
 
 def test_a_session_has_the_roles_rights_and_not_the_users(server: aws.Server) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from server.sts import errors, sessiontags
 from tests.kit import aws, programs
-from tests.server.sts import test_roles as roles
-from tests.server.sts.test_roles import DENIED, HERE, allow, assumed, document, may_read, refused
+from tests.server.sts import roles
+from tests.server.sts.roles import DENIED, HERE, allow, assumed, document, may_read, refused
 
 INVALID = (400, "ValidationError")
 USERS = programs.users(
@@ -22,11 +22,7 @@ USERS = programs.users(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
     folder = tmp_path_factory.mktemp("tags") / "data"
-    with aws.serving(folder, users=[*USERS.values()]) as running:
-        s3 = running.client("s3")
-        s3.create_bucket(Bucket="docs")
-        for key in ("a", "b"):
-            s3.put_object(Bucket="docs", Key=key, Body=b"1")
+    with roles.serving(folder, USERS) as running:
         yield running
 
 
