@@ -88,17 +88,14 @@ def is_public(grants: Iterable[storage_model.Grant]) -> bool:
 
 def canned(
     name: str, *, owner_id: str, bucket_owner_id: str | None
-) -> tuple[storage_model.Grant, ...] | None:
-    """Return the grants of a canned list, those to groups first; None if no list has that name.
+) -> tuple[storage_model.Grant, ...]:
+    """Return the grants of a canned list, those to groups first.
 
-    bucket_owner_id: of the bucket in which the object lies; None for a list of a bucket, to which
-    those that grant to a bucket's owner grant nothing more.
+    name: one of CANNED_NAMES. bucket_owner_id: of the bucket in which the object lies; None for a
+    list of a bucket, to which those that grant to a bucket's owner grant nothing more.
     """
-    grants = _CANNED.get(name)
-    if grants is None:
-        return None
     more = []
-    for grantee, permission in grants:
+    for grantee, permission in _CANNED[name]:
         if grantee == _BUCKET_OWNER:
             if bucket_owner_id is None or bucket_owner_id == owner_id:
                 continue

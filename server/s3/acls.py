@@ -272,13 +272,11 @@ def _grants_of(
                 ArgumentName=fields.CANNED_ACL,
                 ArgumentValue=canned,
             )
-        grants = acls.canned(
+        return acls.canned(
             canned,
             owner_id=owner.canonical_id,
             bucket_owner_id=None if bucket_owner is None else bucket_owner.canonical_id,
         )
-        assert grants is not None, "the name was checked when it was parsed"
-        return grants
     return tuple(_resolved(services, grant) for grant in wanted.grants)
 
 
