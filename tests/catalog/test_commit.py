@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
-from catalog import commit, records
+from catalog import commit, errors, records
 from storage import batch
+from storage import errors as storage_errors
 from tests.kit import lakes
 
 PLACE = lakes.place(bucket_id=1)
@@ -96,3 +98,42 @@ def test_a_rename_changes_the_way_and_expects_nothing_of_it() -> None:
     last = planned.writes[-1]
     assert isinstance(last, batch.Put)
     assert records.decode(last.value, records.Name).name == "u"
+
+
+def test_a_namespace_that_was_dropped_and_created_again_is_another_one(lake: lakes.Lake) -> None:
+    index, place, namespaces = lake.storage.index, lake.store.place("lake"), lake.namespaces
+
+    def check(holder: commit.ParentNamespace) -> None:
+        lake.run(index.commit(commit.hold(place, holder)))
+
+    lake.run(namespaces.create("lake", ("ns",), {}, by=lakes.BY))
+    with index.view() as view:
+        holder = lake.store.namespace(view, place, ("ns",)).holder
+    changed = namespaces.update("lake", ("ns",), updates={"a": "b"}, removals=(), by=lakes.BY)
+    lake.run(changed)
+    check(holder)  # with other properties it is the same one
+    lake.run(namespaces.drop("lake", ("ns",), by=lakes.BY))
+    with pytest.raises(storage_errors.ExpectationFailed, match="no longer exists"):
+        check(holder)
+    lake.run(namespaces.create("lake", ("ns",), {}, by=lakes.BY))
+    with pytest.raises(storage_errors.ExpectationFailed, match="no longer exists"):
+        check(holder)
+
+
+def test_a_table_that_was_dropped_is_held_by_nothing(lake: lakes.Lake) -> None:
+    lake.run(lake.namespaces.create("lake", ("ns",), {}, by=lakes.BY))
+    ident = lake.ident("ns.t")
+    loaded = lake.run(lake.tables.create(ident, schema=lakes.SCHEMA, by=lakes.BY))
+    missing = errors.NoSuchTable("it is gone")
+    held = commit.hold_thing(lake.store.place("lake"), loaded.pointer.object_uuid, missing=missing)
+    lake.run(lake.storage.index.commit(held))
+    lake.run(lake.tables.drop(ident, by=lakes.BY))
+    with pytest.raises(errors.NoSuchTable, match="it is gone"):
+        lake.run(lake.storage.index.commit(held))
+
+
+def test_a_namespace_may_have_the_name_of_a_table_beside_it(lake: lakes.Lake) -> None:
+    lake.run(lake.namespaces.create("lake", ("ns",), {}, by=lakes.BY))
+    lake.run(lake.tables.create(lake.ident("ns.t"), schema=lakes.SCHEMA, by=lakes.BY))
+    lake.run(lake.namespaces.create("lake", ("ns", "t"), {}, by=lakes.BY))
+    assert lake.namespaces.list("lake", ("ns",)) == [("ns", "t")]

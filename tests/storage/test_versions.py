@@ -106,6 +106,29 @@ def test_the_null_version_is_listed_where_it_was_written(storage: Storage) -> No
     assert ids(storage) == [fourth, third, NULL_VERSION, first]
 
 
+@pytest.mark.parametrize(("count_max", "expected"), [(0, 0), (1, 1), (2, 2), (3, 2)])
+def test_the_versions_between_an_old_one_and_the_newest_are_counted_up_to_a_number(
+    storage: Storage, count_max: int, expected: int
+) -> None:
+    set_versioning(storage, "Enabled")
+    first = put(storage, "k", b"1").version_id
+    set_versioning(storage, "Suspended")
+    put(storage, "k", b"null")
+    set_versioning(storage, "Enabled")
+    third, _ = (put(storage, "k", data).version_id for data in (b"3", b"4"))
+    bucket_id = storage.buckets.get("raw").bucket_id
+    with storage.index.view() as view:
+
+        def count(version_id: str) -> int:
+            version = versions.find(view, bucket_id, b"k", version_id)
+            assert version is not None
+            return versions.count_newer(view, version, count_max=count_max)
+
+        assert count(first) == expected
+        assert count(NULL_VERSION) == min(1, count_max)
+        assert count(third) == 0
+
+
 def test_delete_in_an_enabled_bucket_writes_a_marker_that_hides_the_key(storage: Storage) -> None:
     set_versioning(storage, "Enabled")
     kept = put(storage, "k", b"x").version_id

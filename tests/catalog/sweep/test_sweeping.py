@@ -159,6 +159,26 @@ def test_a_dry_run_lists_files_and_bytes_and_changes_nothing(bench: datafiles.Be
     assert sweeps.keys_in(lake) == set()
 
 
+def test_a_dry_run_lists_what_was_dropped_long_enough_ago_and_keeps_its_row(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> LoadedTable:
+        loaded = await bench.add(await bench.create(), rows(1))
+        await lake.tables.drop(loaded.ident, by=BY)
+        return loaded
+
+    loaded = asyncio.run(prepare())
+    sweeps.pass_days(lake, 29.9)
+    assert sweeps.run(lake, dry_run=True).listed == []
+    sweeps.pass_days(lake, 0.2)
+    dry = sweeps.run(lake, dry_run=True)
+    assert {each.key for each in dry.listed} == sweeps.keys_in(lake)
+    assert lake.tables.dropped(loaded.ident).pointer.object_uuid == loaded.pointer.object_uuid
+    assert sweeps.run(lake).listed == dry.listed
+
+
 def test_a_table_dropped_without_purge_is_kept_for_its_days_and_an_unregistered_one_for_good(
     bench: datafiles.Bench,
 ) -> None:
