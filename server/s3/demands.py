@@ -61,6 +61,18 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     form_encryption = getattr(call.value, "form_encryption", None)
     if form_encryption is not None:
         context["s3:x-amz-server-side-encryption"] = form_encryption
+    creates = _CREATE_OBJECTS.get(call.operation.name)
+    if creates is not None:
+        context["s3:ObjectCreationOperation"] = creates
+    if call.operation.name == "PostObject" and written is not None:
+        # A form may have its conditions as fields.
+        conditions: storage_model.Precondition = call.value.conditions
+        for name, etags in (
+            ("if-match", conditions.if_match),
+            ("if-none-match", conditions.if_none_match),
+        ):
+            if etags:
+                context.setdefault(f"s3:{name}", ",".join(etags))
     source = getattr(call.value, "source", None)
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.
@@ -187,9 +199,9 @@ def _presigned_hash(call: calls.Call) -> str:
 
     An x-amz-content-sha256 header that the signature does not cover is ignored.
     """
-    query = dict(call.request.pairs)
-    if "X-Amz-Signature" in query and query.get("X-Amz-Content-Sha256"):
-        return query["X-Amz-Content-Sha256"]
+    query = {name.lower(): value for name, value in call.request.pairs}
+    if "x-amz-signature" in query and query.get("x-amz-content-sha256"):
+        return query["x-amz-content-sha256"]
     if "x-amz-content-sha256" in call.caller.signing.signed_headers:
         return call.request.headers.get("x-amz-content-sha256") or chunked.UNSIGNED
     return chunked.UNSIGNED
@@ -238,6 +250,17 @@ _SIGNATURE_VERSIONS: Final[Mapping[str, str]] = {
     "sigv2-query": "AWS",
 }
 """What s3:signatureversion says of each scheme of signatures."""
+_CREATE_OBJECTS: Final[Mapping[str, str]] = {
+    "PutObject": "true",
+    "PostObject": "true",
+    "CopyObject": "true",
+    "CompleteMultipartUpload": "true",
+    "CreateMultipartUpload": "false",
+    "UploadPart": "false",
+    "UploadPartCopy": "false",
+}
+"""What s3:ObjectCreationOperation says of the operations that demand s3:PutObject. A policy that
+demands conditional writes exempts by it the requests of an upload that create no object."""
 _KEY_OF_HEADER: Final[Mapping[bytes, str]] = {
     **{
         name.encode(): f"s3:{name}"

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
 import botocore.exceptions
 import pytest
 import requests
@@ -320,6 +323,57 @@ def test_a_form_has_the_condition_keys_of_a_put(
         assert kit.send(place, "POST", f"/{bucket}", headers, body).status == status
 
 
+def test_a_policy_demands_conditional_writes_and_spares_the_parts_of_uploads(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    """The policy of AWS's user guide, "Enforce conditional writes on Amazon S3 buckets"."""
+    condition = {
+        "Null": {"s3:if-none-match": "true"},
+        "Bool": {"s3:ObjectCreationOperation": "true"},
+    }
+    text = policy(bucket, Effect="Deny", Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    target = {"Bucket": bucket, "Key": "new"}
+    source = {"Bucket": bucket, "Key": "k"}
+    denied = (403, "AccessDenied")
+    upload = {**target, "UploadId": owner.create_multipart_upload(**target)["UploadId"]}
+    owner.upload_part(**upload, PartNumber=1, Body=b"x")
+    part = owner.upload_part_copy(**upload, PartNumber=1, CopySource=source)["CopyPartResult"]
+    parts = {"MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}}
+    assert refusal(owner.put_object, **target, Body=b"x") == denied
+    assert refusal(owner.copy_object, **target, CopySource=source) == denied
+    assert refusal(owner.complete_multipart_upload, **upload, **parts) == denied
+    assert kit.call(place, "HEAD", f"/{bucket}/new").status == 404
+    owner.complete_multipart_upload(**upload, **parts, IfNoneMatch="*")
+    owner.put_object(Bucket=bucket, Key="newer", Body=b"x", IfNoneMatch="*")
+    owner.copy_object(Bucket=bucket, Key="newest", CopySource=source, IfNoneMatch="*")
+
+
+def test_a_forms_condition_is_one_of_its_request_wherever_it_stands(
+    place: kit.ObjectStore, owner: Any, bucket: str
+) -> None:
+    condition = {
+        "StringEquals": {"s3:if-none-match": "*"},
+        "Bool": {"s3:ObjectCreationOperation": "true"},
+    }
+    text = policy(bucket, Action="s3:PutObject", Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    mark = b'--x\r\nContent-Disposition: form-data; name="'
+    for name, in_head, in_field, status in (
+        ("1", "", b"", 403),
+        ("2", "*", b"", 204),
+        ("3", "", b"*", 204),
+        ("4", "", b'"another"', 403),
+    ):
+        headers = {"content-type": "multipart/form-data; boundary=x"}
+        if in_head:
+            headers["if-none-match"] = in_head
+        body = mark + b'key"\r\n\r\n' + name.encode() + b"\r\n" + mark
+        body += b'if-none-match"\r\n\r\n' + in_field + b"\r\n"
+        body += mark + b'file"\r\n\r\nx\r\n--x--\r\n'
+        assert kit.send(place, "POST", f"/{bucket}", headers, body).status == status, name
+
+
 def test_conditions_on_headers_and_on_the_tags_to_be(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:
@@ -563,6 +617,16 @@ def test_a_copy_source_is_judged_however_it_is_spelt(
     owner.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "other"})
 
 
+def presigned_with_hash(place: kit.ObjectStore, target: str, name: str, digest: str) -> str:
+    """Return the URL of a PUT that is signed with the hash of its body in the query."""
+    credentials = botocore.credentials.Credentials(OWNER.access_key, OWNER.secret_key)
+    signer = botocore.auth.S3SigV4QueryAuth(credentials, "s3", kit.REGION)
+    signer.payload = lambda _: digest
+    request = botocore.awsrequest.AWSRequest("PUT", url=f"{place.url}{target}?{name}={digest}")
+    signer.add_auth(request)
+    return str(request.url)
+
+
 def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signature(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:
@@ -584,7 +648,13 @@ def test_unsigned_bodies_are_refused_whatever_the_request_says_beside_its_signat
         secret_key=OWNER.secret_key,
         config={"signature_version": "s3v4"},
     )
-    url = presigner.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "new"})
+    params = {"Bucket": bucket, "Key": "new"}
+    for name in ("X-Amz-Content-Sha256", "x-amz-content-sha256"):
+        for value, status in ((digest, 200), (hashlib.sha256(b"y").hexdigest(), 400)):
+            url = presigned_with_hash(place, f"/{bucket}/new", name, value)
+            answer = requests.put(url, data=b"x", timeout=waits.WAIT_SECONDS)
+            assert answer.status_code == status, answer.text
+    url = presigner.generate_presigned_url("put_object", Params=params)
     for headers in ({}, {"x-amz-content-sha256": digest}):
         assert (
             requests.put(url, data=b"x", headers=headers, timeout=waits.WAIT_SECONDS).status_code
