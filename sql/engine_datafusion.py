@@ -1,6 +1,6 @@
-"""engine: the only DataFusion: builds a context, registers relations, plans, streams.
+"""engine: the only DataFusion: builds contexts, registers relations, plans, streams.
 
-Each query gets a context of its own, with a memory pool that spills to disk. Text reaches the
+Each query gets contexts of its own, with a memory pool that spills to disk. Text reaches the
 planner with DDL, DML and statements switched off, because DataFusion's own INSERT would put a file
 into a table's directory behind Iceberg's back. Relations are views over listing tables, so filters
 and projections reach the Parquet scan. Nothing here may read a path that the query does not name:
@@ -29,6 +29,7 @@ from sql import (
     deletes,
     engine,
     ipc,
+    kept_plans,
     kernelforms,
     kernels,
     lambda_kernels,
@@ -54,7 +55,35 @@ SINGLE_DISTINCT = "single_distinct_aggregation_to_group_by"
 """The library's rule that groups twice for COUNT(DISTINCT a). Beside it SUM of a becomes a sum of
 sums, whose type has more digits, and comparing it fails."""
 
-RESTING_MAX = 4
+LOGICAL_RULES = (
+    "rewrite_set_comparison",
+    "optimize_unions",
+    "unions_to_filter",
+    "simplify_expressions",
+    "replace_distinct_aggregate",
+    "eliminate_join",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_duplicated_expr",
+    "eliminate_filter",
+    "eliminate_cross_join",
+    "eliminate_limit",
+    "propagate_empty_relation",
+    "filter_null_join_keys",
+    "eliminate_outer_join",
+    "push_down_limit",
+    "push_down_filter",
+    SINGLE_DISTINCT,
+    "eliminate_group_by_constant",
+    SHARED_EXPRESSIONS,
+    "extract_leaf_expressions",
+    "push_down_leaf_projections",
+    "optimize_projections",
+)
+"""All of the library's rules that change a logical plan."""
+
 OPTIONS: Mapping[str, str] = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
     "datafusion.sql_parser.parse_float_as_decimal": "true",
@@ -171,10 +200,10 @@ class Run:
 
 
 class Planner:
-    """Plans queries, each in a context that no other query uses at that time.
+    """Plans queries, each in contexts that no other query uses at that time (`sql.kept_plans`).
 
-    A context is used again when its query ended well: it has read the files' footers. One whose
-    query failed or was cancelled is dropped, and what it held with it.
+    Contexts are used again when their query ended well: they have read the files' footers. Those
+    whose query failed or was cancelled are dropped, and what they held with them.
 
     in_thread: plan off the event loop. A child with one query at a time need not: the server ends
     it if its planning takes too long.
@@ -183,7 +212,7 @@ class Planner:
     def __init__(self, *, spill_directory: Path, in_thread: bool) -> None:
         self._spill_directory = spill_directory
         self._in_thread = in_thread
-        self._resting: dict[str, list[Any]] = {}
+        self._resting = kept_plans.Resting()
 
     async def start(self, query: engine.EngineQuery) -> Run:
         """Register the query's relations and plan its text; raises EngineFault."""
@@ -209,6 +238,10 @@ class Planner:
         return self._planned(dataclasses.replace(query, settings=settings))
 
     def _planned(self, query: engine.EngineQuery) -> Run:
+        key = kept_plans.key_of(query)
+        contexts = None if key is None else self._resting.take_planned(key)
+        if contexts is not None and key is not None:
+            return self._run(query, contexts, key, contexts.plans[key])
         if any(call in query.text for call in VOLATILE_CALLS):
             query = _with_options(
                 query, {"datafusion.optimizer.enable_dynamic_filter_pushdown": "false"}
@@ -223,56 +256,86 @@ class Planner:
         locates = any(
             _columns_of_files(group) for relation in query.relations for group in relation.groups
         )
-        key = f"{query.settings}{query.limits.memory_bytes}{locates}{query.skipped_rules}"
-        context = self._context(key, query, locates=locates)
-        for name in _functions(query):
-            _register_function(context, name, query.settings, query.limits)
-        names: list[str] = []
-        for number, relation in enumerate(query.relations):
-            names += _register(context, relation, f"__{number}", prunes=prunes)
-        allowed = (
-            datafusion.SQLOptions()
-            .with_allow_ddl(False)
-            .with_allow_dml(False)
-            .with_allow_statements(False)
-        )
-        frame = context.sql_with_options(query.text, allowed)
-        schema = (
-            pa.schema([("part", pa.string()), ("plan", pa.string())])
-            if query.purpose == "explain"
-            else rowforms.plain_schema(frame.schema(), keeps_nested=query.keeps_nested)
-        )
+        contexts = self._contexts(query, locates=locates)
+        return self._run(query, contexts, key, _plan(contexts.planning, query, prunes=prunes))
+
+    def _run(
+        self,
+        query: engine.EngineQuery,
+        contexts: kept_plans.EngineContexts,
+        key: bytes | None,
+        plan: kept_plans.LogicalPlan,
+    ) -> Run:
+        """Return the run of a planned query. key: under which its plan is kept; None for not."""
+        frame = None
+        if plan.logical is not None:
+            frame = contexts.computing.create_dataframe_from_logical_plan(plan.logical)
 
         def rest() -> None:
-            for name in names:
-                context.deregister_table(name)
-            if sum(map(len, self._resting.values())) >= RESTING_MAX:
-                self._resting.clear()
-            self._resting.setdefault(key, []).append(context)
+            if key is not None:
+                contexts.keep(key, plan)
+            self._resting.put(contexts)
 
-        return Run(query, frame, schema, in_thread=self._in_thread, at_end=rest)
+        return Run(query, frame, plan.schema, in_thread=self._in_thread, at_end=rest)
 
-    def _context(self, key: str, query: engine.EngineQuery, *, locates: bool) -> Any:
-        """Return a context without tables. locates: the query finds rows by their place in files.
+    def _contexts(self, query: engine.EngineQuery, *, locates: bool) -> kept_plans.EngineContexts:
+        """Return contexts without tables. locates: the query finds rows by their place in files.
 
         Such a query computes an expression as often as it is written. The optimizer would compute a
         repeated one in a projection of its own, below the functions of a row's place, which are
         evaluated by the reader of the files alone.
         """
-        resting = self._resting.get(key)
-        if resting:
-            return resting.pop()
+        key = f"{query.settings}{query.limits.memory_bytes}{locates}{query.skipped_rules}"
+        resting = self._resting.take(key)
+        if resting is not None:
+            return resting
+        planning, computing = self._context(query), self._context(query)
+        if locates:
+            planning.remove_optimizer_rule(SHARED_EXPRESSIONS)
+        for rule in query.skipped_rules:
+            planning.remove_optimizer_rule(rule)
+        for rule in LOGICAL_RULES:
+            computing.remove_optimizer_rule(rule)
+        return kept_plans.EngineContexts(settings=key, planning=planning, computing=computing)
+
+    def _context(self, query: engine.EngineQuery) -> Any:
         runtime = (
             datafusion.RuntimeEnvBuilder()
             .with_disk_manager_specified(self._spill_directory)
             .with_fair_spill_pool(query.limits.memory_bytes)
         )
-        context = datafusion.SessionContext(_configured(query.settings), runtime)
-        if locates:
-            context.remove_optimizer_rule(SHARED_EXPRESSIONS)
-        for rule in query.skipped_rules:
-            context.remove_optimizer_rule(rule)
-        return context
+        return datafusion.SessionContext(_configured(query.settings), runtime)
+
+
+def _plan(context: Any, query: engine.EngineQuery, *, prunes: bool) -> kept_plans.LogicalPlan:
+    """Plan a query's text in a context, which has no table afterwards, as before.
+
+    The logical plan of a query that is only described is None.
+    """
+    for name in _functions(query):
+        _register_function(context, name, query.settings, query.limits)
+    names: list[str] = []
+    for number, relation in enumerate(query.relations):
+        names += _register(context, relation, f"__{number}", prunes=prunes)
+    allowed = (
+        datafusion.SQLOptions()
+        .with_allow_ddl(False)
+        .with_allow_dml(False)
+        .with_allow_statements(False)
+    )
+    frame = context.sql_with_options(query.text, allowed)
+    logical = None
+    if query.purpose != "describe":
+        with _faults(starting=True):
+            logical = frame.optimized_logical_plan()
+    for name in names:
+        context.deregister_table(name)
+    schema = (
+        pa.schema([("part", pa.string()), ("plan", pa.string())])
+        if query.purpose == "explain"
+        else rowforms.plain_schema(frame.schema(), keeps_nested=query.keeps_nested)
+    )
+    return kept_plans.LogicalPlan(logical=logical, schema=schema)
 
 
 async def batches_again(

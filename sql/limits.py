@@ -25,6 +25,12 @@ RELATIONS_MAX: Final = 1_000
 the engine's planner does: 16 expressions, each naming the one before twice, make 65,536."""
 JOINS_MAX: Final = 200
 """Joins in one SELECT. The planner's stack grows with them, and ends at about 300."""
+CONTEXTS_RESTING_MAX: Final = 4
+"""Contexts of different settings that a worker keeps between queries."""
+PLANS_KEPT_BYTES_MAX: Final = 1 << 20
+"""Texts and schemas of queries whose plans each of these keeps. Plans take eight times as much."""
+PLAN_KEPT_BYTES_MAX: Final = 64 << 10
+"""Text and schemas of a query whose plan is kept."""
 STOP_GRACE_SECONDS: Final = 1.0
 """How long a worker that was asked to stop may go on before it is killed."""
 DEATH_SECONDS_MAX: Final = 5.0
