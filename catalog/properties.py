@@ -30,7 +30,7 @@ PATHS: Final = {
 SCHEMES: Final = ("s3", "s3a", "s3n")
 """The URI schemes of an object."""
 
-PROPERTY_BYTES_MAX: Final = 64 * 1024
+PROPERTY_CHARACTERS_MAX: Final = 64 * 1024
 PROPERTIES_MAX: Final = 1_000
 
 
@@ -73,10 +73,10 @@ def check_namespace_properties(properties: Mapping[str, str]) -> None:
     """Raise InvalidProperty unless the properties of a namespace are bounded text."""
     if len(properties) > PROPERTIES_MAX:
         raise errors.InvalidProperty(f"A namespace has at most {PROPERTIES_MAX} properties")
-    size_bytes = sum(len(name) + len(value) for name, value in properties.items())
-    if size_bytes > PROPERTY_BYTES_MAX:
+    length = sum(len(name) + len(value) for name, value in properties.items())
+    if length > PROPERTY_CHARACTERS_MAX:
         raise errors.InvalidProperty(
-            f"The properties of a namespace are at most {PROPERTY_BYTES_MAX} characters in all"
+            f"The properties of a namespace are at most {PROPERTY_CHARACTERS_MAX} characters in all"
         )
 
 

@@ -54,7 +54,7 @@ FORM_FACES: Final = frozenset({dispatch.STS, dispatch.IAM})
 BEARER_TYPES: Final[tuple[tokens.TokenType, ...]] = ("access", "job")
 
 FOREVER_MS: Final = 1 << 62
-NO_SECRET: Final = "an access key that nobody has"
+NO_SECRET: Final = "an access key that no user has"
 PRESIGN_UNSIGNED_EXCEPTIONS: Final = frozenset({b"x-amz-content-sha256"})
 WITHOUT_SIGNATURE: Final = frozenset({presign.SIGNATURE_PARAMETER})
 VERIFIED_ANEW: Final = frozenset({"role", principals.JOB_CLAIM, principals.LOGIN_CLAIM})
@@ -101,14 +101,14 @@ class Verifier:
         self._stamp = ("", 0)
         self._verified: dict[str, tokens.Claims] = {}
         self._connected: dict[ContextKey, tuple[model.Principal, model.Principal]] = {}
-        self._nobodies: dict[tuple[str, str], callers.Caller] = {}
+        self._anonymous_callers: dict[tuple[str, str], callers.Caller] = {}
 
     def unverified(self, request: asgi.Request) -> callers.Caller:
         """Return the caller of a request whose credentials are not checked."""
         if self._open_to_all:
             self._check_not_foreign(request)
         key = (request.client_ip, request.scheme)
-        caller = self._nobodies.get(key)
+        caller = self._anonymous_callers.get(key)
         if caller is None:
             caller = callers.Caller(
                 principal=self._in_context(_ANONYMOUS, request),
@@ -116,7 +116,7 @@ class Verifier:
                 credential_id="",
                 signing=_NO_SIGNING,
             )
-            _keep(self._nobodies, key, caller, limits.CONNECTED_PRINCIPALS_MAX)
+            _keep(self._anonymous_callers, key, caller, limits.CONNECTED_PRINCIPALS_MAX)
         return caller
 
     def standing(
