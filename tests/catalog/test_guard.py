@@ -51,6 +51,17 @@ def test_a_general_bucket_takes_everything(answers: guard.TableGuard) -> None:
         assert answers.at(bucket, "ns/t/data/f.parquet").resource("read") is None
 
 
+def test_a_transaction_that_reads_a_general_bucket_gets_its_ruling(
+    lake: lakes.Lake, answers: guard.TableGuard
+) -> None:
+    with lake.storage.index.view() as view:
+        for bucket in ("plain", "none"):
+            ruling = answers.at(bucket, "ns/t/data/f.parquet", view)
+            assert ruling == answers.at(bucket, "ns/t/data/f.parquet")
+            assert isinstance(ruling, questions.PlainRuling)
+        assert answers.at("lake", "ns/t/data/f.parquet", view).is_write_once
+
+
 def test_a_directory_marker_is_empty(answers: guard.TableGuard) -> None:
     answers.at("lake", "ns/t/data/").check_body(0)
     answers.at("lake", "ns/t/data/f.parquet").check_body(5)
@@ -219,6 +230,10 @@ def test_a_strict_bucket_knows_whose_metadata_lies_where(
     assert content_rule(answers, at, other) == "content-metadata"
     assert content_rule(answers, "un/known/metadata/v9.metadata.json", other) is None
     assert content_rule(answers, at, b"{}") == "content-metadata"
+    # The uuid decides where the place in the document is the right one.
+    moved = other.replace(b"s3://lake/ns/u", b"s3://lake/ns/t")
+    assert moved != other
+    assert content_rule(answers, at, moved) == "content-metadata"
     # A renamed table's files stay where they are, and are still its own.
     lake.run(lake.tables.rename(lake.ident("ns.t"), lake.ident("ns.r"), by=BY))
     assert content_rule(answers, at, own) is None

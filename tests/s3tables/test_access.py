@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from server.access import model
+from server.s3 import ownership
 from tests.s3tables.tables_service import (
     ROOT,
     TablesService,
@@ -313,6 +316,47 @@ def test_the_tags_that_a_request_gives_or_removes_are_conditions(
     client.untag_resource(resourceArn=arn, tagKeys=["stage"])
     assert root.list_tags_for_resource(resourceArn=arn)["tags"] == {"team": "a"}
     root.untag_resource(resourceArn=arn, tagKeys=["team"])
+
+
+def test_the_resource_side_of_a_table_bucket_and_of_its_tables(guarded: TablesService) -> None:
+    root, storage = guarded.client(), guarded.lake.storage
+    arn = root.create_table_bucket(name="tagged", tags={"team": "blue", "of": "bucket"})["arn"]
+    root.create_namespace(tableBucketARN=arn, namespace=["ns"])
+    table = {"tableBucketARN": arn, "namespace": "ns", "name": "t"}
+    table_arn = root.create_table(**table, format="ICEBERG", tags={"team": "red"})["tableARN"]
+    for resource in (arn, table_arn):
+        text = json.dumps(
+            policy({**allow("s3tables:*", resource), "Principal": {"AWS": "000000000000"}})
+        )
+        if resource == arn:
+            root.put_table_bucket_policy(tableBucketARN=arn, resourcePolicy=text)
+        else:
+            root.put_table_policy(**table, resourcePolicy=text)
+    side_of = ownership.Ownership(
+        buckets=storage.buckets, objects=storage.objects, index=storage.index
+    ).side_of
+
+    def side(resource: str) -> tuple[int, Mapping[str, tuple[str, ...]]]:
+        answer = side_of(model.Demand(action="s3tables:GetTable", resource=resource))
+        return len(answer.policies), {} if answer.tags is None else answer.tags()
+
+    of_bucket = {
+        "s3tables:tablebuckettag/team": ("blue",),
+        "s3tables:tablebuckettag/of": ("bucket",),
+    }
+    own = {"aws:resourcetag/team": ("blue",), "aws:resourcetag/of": ("bucket",)}
+    assert side(arn) == (1, {**own, **of_bucket})
+    assert side(table_arn) == (2, {"aws:resourcetag/team": ("red",), **of_bucket})
+    # A table that is yet to be made has no tags, and not those of its bucket either.
+    assert side(f"{arn}/table/*") == (1, of_bucket)
+    assert side(f"{arn}/table/{'0' * 8}-0000-4000-8000-{'0' * 12}") == (1, of_bucket)
+    # A role and a key of a general bucket may have the name of a table bucket.
+    assert side("arn:aws:iam::000000000000:role/tagged") == (0, {})
+    assert side("arn:aws:iam::000000000000:bucket/tagged") == (0, {})
+    assert side(bucket_arn("no-such-bucket")) == (0, {})
+    root.delete_table(**table)
+    root.delete_namespace(tableBucketARN=arn, namespace="ns")
+    root.delete_table_bucket(tableBucketARN=arn)
 
 
 def test_the_tags_and_the_encryption_of_a_new_bucket_are_conditions(

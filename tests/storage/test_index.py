@@ -433,6 +433,16 @@ def test_scan_gives_the_half_open_range_both_ways(
         assert [key for key, _ in view.scan(STORE, start, stop, reverse=True)] == expected[::-1]
 
 
+@pytest.mark.parametrize("start", [b"", b"a", b"ba", b"bb", b"d"])
+@pytest.mark.parametrize("stop", [None, b"b", b"bb", b"c"])
+def test_keys_gives_those_of_a_scan(index: Index, start: bytes, stop: bytes | None) -> None:
+    every = (b"a", b"b", b"bb", b"c")
+    index.commit_now(Batch(writes=tuple(put(key) for key in every)))
+    expected = [key for key in every if key >= start and (stop is None or key < stop)]
+    with index.view() as view:
+        assert list(view.keys(STORE, start, stop)) == expected
+
+
 def test_first_gives_what_a_scan_would_begin_with(index: Index) -> None:
     index.commit_now(Batch(writes=tuple(put(key) for key in (b"b", b"bb", b"d"))))
     with index.view() as view:
