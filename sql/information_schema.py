@@ -33,6 +33,7 @@ from sql import (
     limits,
     listings,
     load_history,
+    offsets,
     places,
     roles,
     sessions,
@@ -484,7 +485,8 @@ def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable) -> 
 
 
 def _cluster_columns(loaded: tables.LoadedTable) -> tuple[str, ...]:
-    by_id = {field["id"]: field["name"] for field in loaded.metadata.current_schema()["fields"]}
+    """Return the clustering key's columns; another engine may sort by what SQL does not show."""
+    by_id = {field["id"]: field["name"] for field in offsets.columns(loaded.metadata)}
     return tuple(
         names.shown(by_id[field["source-id"]])
         for field in loaded.metadata.default_sort_order()["fields"]

@@ -24,6 +24,7 @@ TypeName: TypeAlias = outcomes.LogicalType | Literal["null", "interval"]
 
 INT64_LOW, INT64_HIGH = -(1 << 63), (1 << 63) - 1
 INT32_LOW, INT32_HIGH = -(1 << 31), (1 << 31) - 1
+INT32_DIGITS = 10
 PRECISION_MAX = 38
 DIVISION_SCALE_STEP = 6
 DIVISION_SCALE_MAX = 12
@@ -282,13 +283,15 @@ def shown(sql_type: SqlType) -> str:
 def as_declared(sql_type: SqlType) -> str:
     """Return the type as CREATE TABLE makes it again.
 
-    It is the shown one, but for 64-bit integers in a structured type: these are INT, while
-    NUMBER(19,0) is a decimal there.
+    It is the shown one, but for integers without a declaration, as other engines and structured
+    types have them: BIGINT and INT make a `long`, while NUMBER(19,0) is a decimal.
     """
 
     def part(of_member: SqlType) -> str:
         return "INT" if of_member.is_integer else as_declared(of_member)
 
+    if sql_type.is_integer and sql_type.precision < PRECISION_MAX:
+        return "BIGINT" if sql_type.precision > INT32_DIGITS else "INT"
     if sql_type.structure is None:
         return shown(sql_type)
     return _shown_structure(sql_type.structure, part)

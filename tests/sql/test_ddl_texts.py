@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies
 
 from sql import bindings, ddl_texts, errors
-from tests.kit import local_sql
+from tests.kit import local_sql, tablefiles
 
 TYPES = (
     "int", "number(9,2)", "number(38,0)", "float", "varchar", "varchar(7)", "boolean", "date",
@@ -281,3 +281,23 @@ def test_the_text_of_get_ddl_makes_the_same_table_again(
         assert await opened.one("select get_ddl('table', '\"The Table\"')") == text
 
     runner.run(work())
+
+
+def test_whole_numbers_of_another_engine_are_made_again_as_such(tmp_path: Path) -> None:
+    """NUMBER(19,0), as DESCRIBE calls a `long`, is a decimal in CREATE TABLE."""
+
+    async def work(opened: local_sql.LocalSql) -> None:
+        fields = [
+            {"id": at, "name": name, "required": False, "type": name}
+            for at, name in enumerate(("int", "long"), start=1)
+        ]
+        await tablefiles.make(opened, fields=fields)
+        text = await opened.one("select get_ddl('table', 't')")
+        assert text == 'create or replace TABLE T (\n\t"INT" INT,\n\t"LONG" BIGINT\n);'
+        await opened.run("drop table t")
+        await opened.run(text)
+        loaded = opened.lake.load(opened.lake.ident("ns.t"))
+        types = [field["type"] for field in loaded.metadata.current_schema()["fields"]]
+        assert types == ["long", "long"]
+
+    local_sql.run_local(tmp_path, work)

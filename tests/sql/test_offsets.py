@@ -601,6 +601,10 @@ def test_a_column_is_not_dropped_while_another_engine_orders_by_its_offsets(
         assert "DROP CLUSTERING KEY first" in caught.value.message
         await local.rows(f"insert into t values (2, '{EAST}')")
         assert await shown(local) == [(1, WEST), (2, EAST)]
+        # A clustering key of columns that SQL does not show is none.
+        assert "cluster by" not in await local.one("select get_ddl('table', 't')")
+        shown_key = "select clustering_key from information_schema.tables where table_name = 'T'"
+        assert await local.rows(shown_key) == [(None,)]
         await local.rows("alter table t drop clustering key")
         await alter(
             local,
