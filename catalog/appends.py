@@ -345,7 +345,7 @@ def _requirements(
 
 
 def _check_columns(table: TableMetadata, change: FileChange) -> None:
-    """Raise RequirementFailed if the new rows do not fit the table's columns.
+    """Raise ColumnsDiffer if the new rows do not fit the table's columns.
 
     After the rows were checked a column of theirs may have been dropped, and another one may have
     its name now; and a column may have become required. The files count their NULLs, unless the
@@ -358,7 +358,7 @@ def _check_columns(table: TableMetadata, change: FileChange) -> None:
         columns = datatypes.columns(current)
         for field_id, column in datatypes.columns(checked).items():
             if field_id not in columns:
-                raise metadata_errors.RequirementFailed(
+                raise metadata_errors.ColumnsDiffer(
                     f"Requirement failed: column {column.full_name} was dropped while rows with it"
                     " were written"
                 )
@@ -374,7 +374,7 @@ def _check_columns(table: TableMetadata, change: FileChange) -> None:
         for field_id, name in required.items():
             unknown = checked is not None and field_id not in strict
             if counts.get(field_id, unknown):
-                raise metadata_errors.RequirementFailed(
+                raise metadata_errors.ColumnsDiffer(
                     f"Requirement failed: column {name} has become required, and new rows have no"
                     " value in it"
                 )
@@ -387,7 +387,7 @@ def _schema(table: TableMetadata, change: FileChange) -> Mapping[str, Any] | Non
     for schema in table.schemas:
         if schema["schema-id"] == change.schema_id:
             return schema
-    raise metadata_errors.RequirementFailed(
+    raise metadata_errors.ColumnsDiffer(
         "Requirement failed: the table has no longer the schema for which rows were written"
     )
 

@@ -736,6 +736,10 @@ async def add_offsets(local: local_sql.LocalSql, other: Other) -> None:
     await other.rows(f"insert into t (a, z) values (9, '{EAST}')")
 
 
+async def drop_column(local: local_sql.LocalSql, other: Other) -> None:
+    await other.rows("alter table t drop column y")
+
+
 async def rename(local: local_sql.LocalSql, other: Other) -> None:
     await other.rows(f"insert into t (a, z) values (9, '{EAST}')")
     await other.rows("alter table t rename column z to w")
@@ -756,8 +760,8 @@ async def rename(local: local_sql.LocalSql, other: Other) -> None:
         f"create or replace table t as select 1 as a, '{WEST}'::timestamp_tz as z",
     ],
 )
-@pytest.mark.parametrize("meanwhile", [add_column, drop_and_add, add_offsets, rename])
-def test_a_statement_runs_again_where_columns_were_added_meanwhile(
+@pytest.mark.parametrize("meanwhile", [add_column, drop_column, drop_and_add, add_offsets, rename])
+def test_a_statement_runs_again_where_columns_have_changed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, meanwhile: Meanwhile
 ) -> None:
     async def work(local: local_sql.LocalSql) -> None:

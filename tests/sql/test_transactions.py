@@ -12,7 +12,7 @@ from catalog import errors as catalog_errors
 from catalog import holds, tables
 from catalog.metadata import errors as metadata_errors
 from server.access import model
-from sql import errors, limits, sessions, transactions
+from sql import errors, limits, sessions, transactions, writes
 from tests.kit import local_sql, sweeps
 
 READS_WRITES = (
@@ -652,5 +652,66 @@ def test_commit_after_one_of_its_databases_was_dropped_leaves_no_file(
         assert files_of(local, "ns.t") == set()
         assert len(files_of(local, "ns.t", "metadata")) == 1
         assert await local.rows("select a from t") == []
+
+    local_sql.run_local(tmp_path, work)
+
+
+# Columns that change while a statement of its own commit runs
+
+
+@pytest.mark.parametrize(
+    ("statement", "change", "outcome"),
+    [
+        ("insert into t (a) values (1)", "alter table t drop column y", [(0, 5), (1, 5)]),
+        ("insert into t select * from t", "alter table t drop column y", [(0, 5), (0, 5)]),
+        ("insert into t (a, y) values (1, 2)", "alter table t drop column y", "000904"),
+        ("insert into t values (1, 2, 3)", "alter table t drop column y", "002020"),
+        (
+            "insert all into t (a) values (k) select 1 as k",
+            "alter table t drop column y",
+            [(0, 5), (1, 5)],
+        ),
+        ("copy into t (a, x) from @s/two.csv", "alter table t drop column y", [(0, 5), (1, 2)]),
+        ("insert into t (a, x) values (1, null)", "alter table t alter x set not null", "100072"),
+        (
+            "insert into t (a) values (1)",
+            "create or replace table t (x int default 9, a int)",
+            [(9, 1)],
+        ),
+    ],
+)
+def test_rows_are_made_again_where_a_column_has_changed_meanwhile(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    change: str,
+    outcome: str | list[tuple[Any, ...]],
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.rows("create table t (a int, y int, x int default 5)")
+        await local.rows("insert into t (a) values (0)")
+        await local.rows("create stage s")
+        if "copy" in statement:
+            await local.rows("copy into @s/two.csv from (select 1, 2) single = true")
+        before = await local.rows("select a, x from t")
+        stage, waiting = writes.Writes.stage, [change]
+
+        async def changing(self: Any, *arguments: Any, **named: Any) -> Any:
+            staged = await stage(self, *arguments, **named)
+            if waiting:
+                await other.rows(waiting.pop())
+            return staged
+
+        monkeypatch.setattr(writes.Writes, "stage", changing)
+        if isinstance(outcome, str):
+            with pytest.raises(errors.SqlError) as caught:
+                await local.rows(statement)
+            assert caught.value.code == outcome
+            assert await local.rows("select a, x from t") == before
+        else:
+            await local.rows(statement)
+            assert await local.rows("select * from t order by 1, 2") == outcome
+        assert waiting == []
 
     local_sql.run_local(tmp_path, work)
