@@ -230,8 +230,11 @@ def implicit(
         return operand
     if target.name == "fixed" and target.is_integer and operand.type.is_integer:
         return operand
-    if target.structure is not None and operand.type.name != "null" and operand.literal is not None:
-        raise _no_cast(operand.type, target)
+    is_null = operand.type.name == "null" or operand.literal is None
+    if target.structure is not None and not is_null:
+        if not sqltypes.converts_implicitly(operand.type, target):
+            raise _no_cast(operand.type, target)
+        return cast(operand, target)
     converted = cast(operand, target, forms=forms)
     if target.wide and converted.type.is_integer:
         # Beside decimals the engine's CASE and UNION make 64-bit integers of both, and fail on

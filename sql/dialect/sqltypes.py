@@ -520,6 +520,24 @@ def same_in_engine(left: SqlType, right: SqlType) -> bool:
     return True
 
 
+def converts_implicitly(source: SqlType, target: SqlType) -> bool:
+    """Return whether a structured value becomes one of another structured type without a cast.
+
+    Its parts are numbers for numbers, and else of the same types. An OBJECT has the same keys, in
+    any order.
+    """
+    ours, theirs = source.structure, target.structure
+    if ours is None or theirs is None:
+        numbers = {"fixed", "real"}
+        return same_in_engine(source, target) or {source.name, target.name} <= numbers
+    pairs = [(member, theirs.member(name)) for name, member in ours.members]
+    return (
+        ours.word == theirs.word
+        and len(ours.members) == len(theirs.members)
+        and all(other is not None and converts_implicitly(member, other) for member, other in pairs)
+    )
+
+
 def _type_of(member: tuple[str, SqlType]) -> SqlType:
     return member[1]
 

@@ -144,3 +144,74 @@ def test_a_structured_type_that_a_column_cannot_have_is_refused(
         assert described == ["ARRAY(NUMBER(19,0))", "ARRAY"]
 
     local_sql.run_local(tmp_path, work)
+
+
+NUMBERS_INSIDE = {
+    "[1, 2, null]::array(int)": ("a", "[1,2,null]"),
+    "[1, 2]::array(number(5,0))": ("a", "[1,2]"),
+    "[1.4, 2.5]::array(number(5,2))": ("a", "[1,3]"),
+    "[7]::array(float)": ("a", "[7]"),
+    "null::array(number(3,0))": ("a", None),
+    "{'b': 'x', 'a': 1}::object(b varchar, a int)": ("o", '{"a":1,"b":"x"}'),
+    "{'k': {'y': '1.239'}}::map(varchar, object(y number(20,3)))": ("m", '{"k":{"y":1.24}}'),
+    "[300]::array(int)": ("i", "[300]"),
+    "[3000000000]::array(int)": ("i", None),
+    "[12345678901234567890]::array(number(38,0))": ("a", None),
+}
+"""A value: the column into which it goes, and what is there then; None without NULL: an error."""
+
+
+@pytest.mark.parametrize("statement", ["insert", "update", "merge"])
+def test_numbers_inside_a_value_become_those_of_the_column(tmp_path: Path, statement: str) -> None:
+    def text_of(column: str, value: str) -> str:
+        return {
+            "insert": f"insert overwrite into t (id, {column}) select 1, {value}",
+            "update": f"update t set {column} = {value}",
+            "merge": f"merge into t using (select {value} as v) on id = 1"
+            f" when matched then update set {column} = v",
+        }[statement]
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows(
+            "create table t (id int, a array(number(19,0)), o object(a int, b varchar),"
+            " m map(varchar, object(y number(10,2))))"
+        )
+        ident = local.lake.ident("ns.t")
+        narrow = {"type": "list", "element-id": 90, "element": "int", "element-required": False}
+        schema = local.lake.load(ident).metadata.current_schema()
+        fields = [*schema["fields"], {"id": 91, "name": "i", "required": False, "type": narrow}]
+        updates = [
+            {"action": "add-schema", "schema": {**schema, "fields": fields}},
+            {"action": "set-current-schema", "schema-id": -1},
+        ]
+        await local.lake.tables.commit(ident, [], updates, by="other")
+        for value, (column, stored) in NUMBERS_INSIDE.items():
+            await local.rows("insert overwrite into t (id) values (1)")
+            if stored is None and not value.startswith("null"):
+                with pytest.raises(errors.SqlError):
+                    await local.rows(text_of(column, value))
+            else:
+                await local.rows(text_of(column, value))
+            assert await local.rows(f"select {column} from t") == [(stored,)], value
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "['1']::array(varchar)",
+        "[[1]::array(int)]::array(array(int))",
+        "['2024-01-01']::array(date)",
+        "{'a': 1}::object(a int)",
+        "[1]",
+    ],
+)
+def test_other_values_inside_one_need_a_cast(tmp_path: Path, value: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a array(number(19,0)))")
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows(f"insert into t select {value}")
+        assert (caught.value.code, "invalid type" in caught.value.message) == ("001065", True)
+
+    local_sql.run_local(tmp_path, work)
