@@ -22,7 +22,7 @@ from sqlglot import exp
 from sql import errors, limits
 from sql.dialect import columns, expressions, functions, scopes, unnesting
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
-from sql.plan import code, emit, gates, predicates, relations, sharing, substitution
+from sql.plan import code, emit, gates, lookups, predicates, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -252,14 +252,23 @@ def _reduced(
         raise errors.unsupported("LATERAL with an aggregate, window or volatile function")
     if any(value.aggregate for value in values) and not parts.is_grouped:
         raise errors.unsupported("LATERAL with LIMIT of an aggregate")
-    filters, outer_filters, pairs = _connected(parts.where, own)
+    filters, outer_filters, pairs, others = _connected(parts.where, own)
     for value in (*values, *parts.keys, *(key.key for key in parts.order)):
         if not _reads_only(value, own):
             raise errors.unsupported("LATERAL with an outer column beside GROUP BY or LIMIT")
     binder = scope.binder
+    rel = parts.source
+    if others:
+        condition = binder.written(code.joined(others, "AND"))
+        looked_up = lookups.joined_with_values(condition, rel, own, scope.scans, binder.alias)
+        if looked_up is None:
+            raise errors.unsupported(
+                "LATERAL with LIMIT or GROUP BY beside other than comparisons with one stored table"
+            )
+        rel, values_apart = looked_up
+        pairs += values_apart
     alias = binder.alias("lateral")
     ours = tuple(_one_zero(mine) for mine, _ in pairs)
-    rel = parts.source
     if filters:
         rel = relations.RowFilter(source=rel, condition=binder.written(code.joined(filters, "AND")))
     if parts.is_grouped:
@@ -304,33 +313,43 @@ def _reduced(
 
 def _connected(
     where: Expr | None, own: set[str]
-) -> tuple[list[code.Part], list[code.Part], list[tuple[code.Part, code.Part]]]:
-    """Return the conditions on own columns and on outer ones, and pairs that equality connects.
+) -> tuple[list[code.Part], list[code.Part], list[tuple[code.Part, code.Part]], list[code.Part]]:
+    """Return the conditions on own columns and on outer ones, pairs that equality connects, and
+    what is left.
 
-    Of a pair the first part is the query's own. Raises SqlError for another condition.
+    Of a pair the first part is the query's own.
     """
     filters: list[code.Part] = []
     outer_filters: list[code.Part] = []
     pairs: list[tuple[code.Part, code.Part]] = []
+    others: list[code.Part] = []
     for part in () if where is None else predicates.conjuncts(where):
         if _reads_only(part, own):
             filters.append(part)
-            continue
-        if _reads_none(part, own):
+        elif _reads_none(part, own):
             outer_filters.append(part)
-            continue
-        node = part
-        while isinstance(node, Expr) or (isinstance(node, code.Infix) and not node.operators):
-            node = node.code if isinstance(node, Expr) else node.operands[0]
-        if not isinstance(node, code.Infix) or node.operators != ("=",):
-            raise errors.unsupported("LATERAL with LIMIT or GROUP BY beside other than equality")
-        left, right = node.operands
-        if not _reads_only(left, own):
-            left, right = right, left
-        if not _reads_only(left, own) or emit.relations_of(right) & own:
-            raise errors.unsupported("LATERAL with LIMIT or GROUP BY beside other than equality")
-        pairs.append((left, right))
-    return filters, outer_filters, pairs
+        else:
+            pair = _equated(part, own)
+            if pair is None:
+                others.append(part)
+            else:
+                pairs.append(pair)
+    return filters, outer_filters, pairs, others
+
+
+def _equated(part: code.Part, own: set[str]) -> tuple[code.Part, code.Part] | None:
+    """Return what a condition equates: own columns and outer ones; None for other conditions."""
+    node = part
+    while isinstance(node, Expr) or (isinstance(node, code.Infix) and not node.operators):
+        node = node.code if isinstance(node, Expr) else node.operands[0]
+    if not isinstance(node, code.Infix) or node.operators != ("=",):
+        return None
+    left, right = node.operands
+    if not _reads_only(left, own):
+        left, right = right, left
+    if not _reads_only(left, own) or emit.relations_of(right) & own:
+        return None
+    return left, right
 
 
 def _one_zero(key: code.Part) -> code.Part:

@@ -20,7 +20,7 @@ subtracted or multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sql.plan import code, correlations, relations, sharing, substitution
@@ -82,8 +82,68 @@ def _lookup(
     table: relations.TableScan,
     new_alias: Callable[[str], str],
 ) -> relations.Rel:
+    joined, key_columns = _joined(condition, source, uses, table, new_alias)
+    groups = new_alias("groups")
+    grouped = relations.Project(
+        source=relations.Aggregate(source=joined, keys=tuple(key_columns)),
+        items=relations.items(
+            [*((column.name, column) for column in key_columns), ("value", item.value)]
+        ),
+    )
+    equal: list[code.Part] = [
+        code.infix(
+            code.ColumnUse(relation=groups, name=column.name),
+            "=",
+            code.ColumnUse(relation=use[0], name=use[1]),
+        )
+        for use, column in zip(uses, key_columns, strict=True)
+    ]
+    equal_group = relations.RowFilter(
+        source=relations.Named(query=grouped, alias=groups), condition=code.joined(equal, "AND")
+    )
+    value = code.call("any_value", code.ColumnUse(relation=groups, name="value"))
+    return relations.Project(
+        source=relations.Aggregate(source=equal_group),
+        items=(relations.ProjectItem(value=value, name=item.name),),
+    )
+
+
+def joined_with_values(
+    condition: code.Part,
+    source: relations.Rel,
+    own: set[str],
+    outer: Mapping[str, relations.TableScan],
+    new_alias: Callable[[str], str],
+) -> tuple[relations.Rel, list[tuple[code.Part, code.Part]]] | None:
+    """Return source joined by a condition with each different value of its outer columns.
+
+    own: the aliases of source. The pairs are the columns of these values and the outer columns,
+    which are to be equal. None if the condition is no such one.
+    """
+    uses = _outer_uses(condition, own)
+    tables = {relation for relation, _ in uses}
+    if len(tables) != 1 or not tables <= outer.keys() or any(uses.values()):
+        return None
+    if not _cannot_fail(condition, own) or not uses.keys() <= _compared(condition):
+        return None
+    listed = list(uses)
+    joined, keys = _joined(condition, source, listed, outer[tables.pop()], new_alias)
+    return joined, [
+        (key, code.ColumnUse(relation=relation, name=name))
+        for key, (relation, name) in zip(keys, listed, strict=True)
+    ]
+
+
+def _joined(
+    condition: code.Part,
+    source: relations.Rel,
+    uses: Sequence[tuple[str, str]],
+    table: relations.TableScan,
+    new_alias: Callable[[str], str],
+) -> tuple[relations.Join, list[code.ColumnUse]]:
+    """Return source joined with the different values of a table's columns, and these columns."""
     scan = relations.TableScan(relation=table.relation, alias=new_alias("outer"))
-    keys, groups = new_alias("keys"), new_alias("groups")
+    keys = new_alias("keys")
     names = {use: f"key_{place}" for place, use in enumerate(uses)}
     values = relations.Project(
         source=scan,
@@ -106,29 +166,7 @@ def _lookup(
         side="INNER",
         conditions=(substitution.substituted(condition, as_key),),
     )
-    key_columns = [code.ColumnUse(relation=keys, name=name) for name in names.values()]
-    grouped = relations.Project(
-        source=relations.Aggregate(source=joined, keys=tuple(key_columns)),
-        items=relations.items(
-            [*((column.name, column) for column in key_columns), ("value", item.value)]
-        ),
-    )
-    equal: list[code.Part] = [
-        code.infix(
-            code.ColumnUse(relation=groups, name=name),
-            "=",
-            code.ColumnUse(relation=use[0], name=use[1]),
-        )
-        for use, name in names.items()
-    ]
-    equal_group = relations.RowFilter(
-        source=relations.Named(query=grouped, alias=groups), condition=code.joined(equal, "AND")
-    )
-    value = code.call("any_value", code.ColumnUse(relation=groups, name="value"))
-    return relations.Project(
-        source=relations.Aggregate(source=equal_group),
-        items=(relations.ProjectItem(value=value, name=item.name),),
-    )
+    return joined, [code.ColumnUse(relation=keys, name=name) for name in names.values()]
 
 
 def _outer_uses(part: Any, own: set[str]) -> dict[tuple[str, str], bool]:

@@ -101,6 +101,21 @@ QUERIES = {
     "GROUP BY of both zeros": "select v, c from t, lateral (select count(*) c from w"
     " where q = t.z group by tid is null) x",
     "DISTINCT": "select v, k from t, lateral (select distinct tid as k from w where tid = t.id) x",
+    "LIMIT, compared by <": "select v, n from t, lateral (select n from w where tid <= t.id"
+    " order by n desc limit 1) x",
+    "LIMIT, compared by < and =": "select v, x.n from t left join lateral (select n from w"
+    " where tid = t.id and n - 9 > t.id and w.id <> 8 order by n limit 1) x on true",
+    "LIMIT, compared twice": "select v, n from t, lateral (select w.n from w join w as o"
+    " on o.n = w.n where w.tid < t.id and w.id + t.id > 9 and t.id <> 2"
+    " order by w.n limit 2 offset 1) x",
+    "LIMIT, joined to the left": "select v, o.n as m, x.n from t join w as o on o.tid = t.id,"
+    " lateral (select n from w where w.n > o.n order by n limit 1) x",
+    "GROUP BY, compared by <": "select v, k, c from t, lateral (select n > 15 as k, count(*) c"
+    " from w where tid <= t.id group by 1) x",
+    "GROUP BY, compared by <, LEFT": "select v, x.c from t left join lateral (select tid, sum(n) c"
+    " from w where t.id > tid group by tid) x on true",
+    "DISTINCT, compared by <": "select v, k from t, lateral (select distinct tid as k from w"
+    " where tid <= t.id) x",
     "derived": "select v, x.n from t, lateral (select n from (select n, tid from w) s"
     " where s.tid = t.id) x",
 }
@@ -116,7 +131,18 @@ def test_a_lateral_query_has_the_rows_of_duckdb(text: str) -> None:
 
 
 REFUSED = [
-    ("select * from t, lateral (select n from w where tid < t.id limit 1) x", "than equality"),
+    ("select * from t, lateral (select n from w where q < t.z limit 1) x", "one stored table"),
+    ("select * from t, lateral (select n from w where n + t.id > 5 limit 1) x", "one stored"),
+    ("select * from t, lateral (select n from w where n / t.id > t.id limit 1) x", "one stored"),
+    (
+        "select * from t, w as o, lateral (select n from w where n > o.n + t.id limit 1) x",
+        "one stored table",
+    ),
+    (
+        "select * from (select id from t limit 2) s,"
+        " lateral (select n from w where tid < s.id limit 1) x",
+        "one stored table",
+    ),
     ("select * from t, lateral (select n + t.id from w limit 1) x", "an outer column beside"),
     ("select * from t, lateral (select n from w order by n - t.id limit 1) x", "an outer column"),
     ("select * from t, lateral (select n from w group by n limit 1) x", "LIMIT beside GROUP BY"),
