@@ -122,7 +122,7 @@ async def report_job(services: JobsServices, call: calls.Call) -> asgi.Response:
             may_ask=services.access.permits(call.principal, (visibility.ADMIN,)),
         )
     else:
-        raise errors.BadJobRequest(f"state is one of {', '.join(ENDED)}")
+        raise errors.BadJobRequest(f"state {report.state[:100]!r} is none of {', '.join(ENDED)}")
     return asgi.json_response(_shown(run))
 
 
@@ -209,9 +209,10 @@ def _chosen(call: calls.Call, *, limit: int = visibility.RUNS_SHOWN) -> _Chosen:
     parameters = native.parameters_of(call)
     state, text = parameters.get("state"), parameters.get("limit", str(limit))
     if state is not None and state not in get_args(rows.State):
-        raise errors.BadJobRequest(f"state is one of {', '.join(get_args(rows.State))}")
+        states = ", ".join(get_args(rows.State))
+        raise errors.BadJobRequest(f"state {state[:100]!r} is none of {states}")
     if not (text.isascii() and text.isdecimal() and len(text) <= 4):
-        raise errors.BadJobRequest(f"limit {text[:100]!r} is no number of runs")
+        raise errors.BadJobRequest(f"limit {text[:100]!r} is not a whole number below 10,000")
     return _Chosen(state=state, limit=min(int(text), rows.RUNS_MAX))
 
 

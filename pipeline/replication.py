@@ -76,7 +76,10 @@ def run(
     if copy is not None and copy.metadata_location is not None:
         since = _continued(table, metadata, newest, name, copy.metadata_location, copy.table_uuid)
         if isinstance(to, replicas.RestTarget) and to.location not in {None, copy.location}:
-            raise errors.BadArgument(f"the copy lies at {copy.location}, not at {to.location}")
+            raise errors.BadArgument(
+                f"the copy that is there lies at {copy.location}, not at {to.location}: name "
+                "that location, or none, or another table for a new copy"
+            )
         if since == _name(newest):
             return None
     else:

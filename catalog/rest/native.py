@@ -97,7 +97,7 @@ async def update_warehouse(services: TablesServices, call: calls.Call) -> asgi.R
         except storage_errors.ExpectationFailed:
             continue
         return asgi.json_response({"settings": config.bucket_settings_of(changed.settings)})
-    raise errors.CommitFailed("Policies of the table bucket changed during the request")
+    raise errors.CommitFailed("Policies of the table bucket changed during the request: try again")
 
 
 def _settings_in(body: bytes) -> dict[str, str | bool | int]:

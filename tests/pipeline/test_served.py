@@ -368,6 +368,7 @@ def test_runs_are_listed_by_pipeline_state_and_number(served: Served) -> None:
     for query in ("state=done", "limit=-1", "limit=x", "limit=10000"):
         status, refusal = served.ask("GET", f"jobs?{query}")
         assert (status, refusal["type"]) == (400, "BadRequest")
+        assert repr(query.partition("=")[2]) in refusal["message"]
     earlier = leases.earlier(served.endpoint, "told", "lake.served.t", "0" * 32)
     assert [run.run_id for run in earlier] == newest_first[:2]
     assert leases.earlier(served.endpoint, "told", "lake.served.other", "0" * 32) == []
