@@ -149,6 +149,19 @@ def test_complete_repeated_word_for_word_returns_the_object(
         complete(uploads, upload, parts)
 
 
+def test_the_parts_of_an_upload_that_is_gone_are_no_repeat_of_another(
+    storage: Storage, uploads: Uploads
+) -> None:
+    upload, gone = create(uploads), create(uploads)
+    parts = [send(storage, uploads, each, 1, FULL) for each in (upload, gone)]
+    assert parts[0].etag == parts[1].etag
+    info = complete(uploads, upload, parts[:1])
+    run(uploads.abort("raw", "k", gone.upload_id))
+    with pytest.raises(errors.NoSuchUpload):
+        complete(uploads, gone, parts[1:])
+    assert storage.objects.head("raw", "k") == info
+
+
 def test_of_many_completions_at_once_all_get_the_same_object(
     storage: Storage, uploads: Uploads
 ) -> None:
