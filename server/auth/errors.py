@@ -58,6 +58,10 @@ class UnsupportedAuthorization(AuthError):
     scheme: str
 
 
+class UnknownScheme(UnsupportedAuthorization):
+    """The Authorization header has a scheme that is no signature's; `scheme` names it."""
+
+
 class RegionMismatch(AuthError):
     """The credential scope names another region; `expected` is the server's."""
 

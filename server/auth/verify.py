@@ -396,7 +396,10 @@ class Verifier:
             case "aws" if face == dispatch.S3 and self._sigv2_header:
                 return self._signed_v2(request, authorization)
         hint = "; the Iceberg REST catalog is at /iceberg" if scheme.lower() == "bearer" else ""
-        raise errors.UnsupportedAuthorization(
+        refusal = errors.UnsupportedAuthorization
+        if scheme.lower() != "aws":
+            refusal = errors.UnknownScheme
+        raise refusal(
             f"authorization by {scheme[:40]!r} is not accepted here{hint}", scheme=scheme[:40]
         )
 

@@ -184,11 +184,10 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
         else:
             await asyncio.to_thread(_check_whole, services, call, named)
         try:
-            upload = services.uploads.get(bucket, key, upload_id)
+            services.uploads.get(bucket, key, upload_id)
         except storage_errors.NoSuchUpload:
             pass  # storage answers a repeated completion as the first one
         else:
-            _check_checksums_named(upload, named)
             engines.check_precondition(services, call, bucket, key, operation.conditions)
         await _check_content(services, call, named)
 
@@ -350,20 +349,6 @@ def _check_whole(
         raise errors.BadDigest(
             f"The {wanted[0].upper()} you specified did not match the calculated checksum."
         )
-
-
-def _check_checksums_named(upload: model.UploadInfo, named: Sequence[documents.NamedPart]) -> None:
-    """Raise InvalidRequest unless each part comes with the checksum that a COMPOSITE one needs."""
-    algorithm = upload.checksum_algorithm
-    if algorithm is None or upload.checksum_type != "COMPOSITE":
-        return
-    for part in named:
-        if algorithm not in part.checksums:
-            raise errors.InvalidRequest(
-                f"The upload was created using a {algorithm} checksum. The complete request must "
-                "include the checksum for each part. It was missing for part "
-                f"{part.part_number} in the request."
-            )
 
 
 async def _check_content(

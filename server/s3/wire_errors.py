@@ -393,6 +393,11 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         status=400, code="InvalidArgument", fields=_from(ArgumentName="field")
     ),
     auth_errors.UnsupportedAuthorization: S3WireError(status=400, code="InvalidRequest"),
+    auth_errors.UnknownScheme: S3WireError(
+        status=400,
+        code="InvalidArgument",
+        fields=lambda error: (("ArgumentName", "Authorization"),),
+    ),
     auth_errors.RegionMismatch: S3WireError(
         status=400, code="AuthorizationHeaderMalformed", fields=_from(Region="expected")
     ),

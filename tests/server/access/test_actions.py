@@ -71,5 +71,6 @@ def test_every_action_that_an_answer_of_s3_demands_is_one():
         "signatureAge",
         "locationconstraint",
         "TlsVersion",
+        "ObjectCreationOperation",
     }
     assert literals - set(actions.ACTIONS["s3"]) - keys == set()

@@ -290,6 +290,20 @@ def test_a_wrong_secret_and_an_unknown_key_have_aws_errors_of_their_own(
     assert (unknown.status, unknown.code) == (403, "InvalidAccessKeyId")
 
 
+def test_an_authorization_that_is_no_signature_is_an_invalid_argument(
+    place: kit.ObjectStore,
+) -> None:
+    for value in ("Bearer abc.def", "Basic eDp5"):
+        answer = kit.send(place, "GET", "/shared/open/k", {"authorization": value})
+        assert (answer.status, answer.code) == (400, "InvalidArgument")
+        assert answer.element("ArgumentName") == "Authorization"
+        # What may be a secret is not repeated.
+        assert value.partition(" ")[2].encode() not in answer.body
+    signed = {"authorization": "AWS AKIA:c2ln", "date": "Sun, 29 Nov 2026 12:00:00 GMT"}
+    answer = kit.send(place, "GET", "/shared/open/k", signed)
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+
+
 @pytest.mark.parametrize(
     ("method", "target"),
     [("GET", "/shared/open/k"), ("HEAD", "/shared"), ("PUT", "/shared/open/other")],
