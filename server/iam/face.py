@@ -183,6 +183,7 @@ ROWS: Final[Mapping[str, face.ServiceRow]] = {
             functools.partial(holders.list_nothing, holders.USERS, "Groups"),
             _of_user,
         ),
+        _row("ListMFADevices", users.list_mfa_devices, _of_user),
         _row(
             "ListInstanceProfilesForRole",
             functools.partial(holders.list_nothing, holders.ROLES, "InstanceProfiles"),

@@ -238,6 +238,15 @@ async def list_access_keys(iam: IamServices, call: calls.Call) -> services.Membe
     )
 
 
+async def list_mfa_devices(iam: IamServices, call: calls.Call) -> services.Members:
+    """Return the MFA devices of a user that exists, or of root: none, since none can be enabled."""
+    name = services.own_user(call)
+    is_root = call.principal.type == "root" and "UserName" not in call.value.members
+    if not is_root and iam.user(name) is None:
+        raise services.no_such("user", name)
+    return {"MFADevices": [], "IsTruncated": False}
+
+
 async def get_access_key_last_used(iam: IamServices, call: calls.Call) -> services.Members:
     """Return when, for which service and in which region an access key was last used."""
     access_key = call.value.members["AccessKeyId"]

@@ -756,6 +756,7 @@ IAM_ROWS: Final = (
         iam("UntagUser", **USER, TagKeys=["a"]),
         iam("ListUserTags", **USER),
         iam("ListGroupsForUser", **USER),
+        iam("ListMFADevices", **USER),
         iam("GetAccessKeyLastUsed", AccessKeyId="{user_key}"),
     ),
     row(

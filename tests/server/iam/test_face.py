@@ -973,18 +973,22 @@ def test_a_policy_with_many_variables_is_refused(server: aws.Server, iam: Any, n
                 assert aws.refusal(call, **members) == (400, "MalformedPolicyDocument")
 
 
-def test_a_user_has_no_groups_and_a_role_no_instance_profiles(
+def test_a_user_has_no_groups_and_no_mfa_devices_and_a_role_no_instance_profiles(
     server: aws.Server, iam: Any, name: str
 ) -> None:
-    """Terraform asks for both before it deletes a user or a role."""
+    """Terraform asks for them before it deletes a user or a role."""
     root = server.client("iam")
     root.create_role(RoleName=f"{name}-role", AssumeRolePolicyDocument=trusting("*"))
     groups = root.list_groups_for_user(UserName=name)
     assert (groups["Groups"], groups["IsTruncated"]) == ([], False)
+    devices = root.list_mfa_devices(UserName=name)
+    assert (devices["MFADevices"], devices["IsTruncated"]) == ([], False)
+    assert iam.list_mfa_devices()["MFADevices"] == []
     profiles = root.list_instance_profiles_for_role(RoleName=f"{name}-role")
     assert (profiles["InstanceProfiles"], profiles["IsTruncated"]) == ([], False)
     for call, members in (
         (root.list_groups_for_user, {"UserName": "no-such-user"}),
+        (root.list_mfa_devices, {"UserName": "no-such-user"}),
         (root.list_instance_profiles_for_role, {"RoleName": "no-such-role"}),
     ):
         assert aws.refusal(call, **members) == (404, "NoSuchEntity")
