@@ -242,6 +242,40 @@ def test_a_judge_demands_what_was_demanded_before_the_write_was_planned(
     assert judged == list(doors.access.on_table(ident, ("DeleteTable",)))
 
 
+@pytest.mark.parametrize(
+    ("uri", "resource"),
+    [
+        ("s3://plain/a/b", "arn:aws:s3:::plain/a/b"),
+        ("s3a://plain/a/b", "arn:aws:s3:::plain/a/b"),
+        ("s3n://plain//a//b", "arn:aws:s3:::plain//a//b"),
+        ("plain/a/b", "arn:aws:s3:::plain/a/b"),
+        # Other schemes name no bucket: no right on one opens them.
+        ("gs://plain/a/b", "arn:aws:s3:::gs://plain/a/b"),
+        ("file:///plain/a", "arn:aws:s3:::file:///plain/a"),
+    ],
+)
+def test_a_file_is_the_object_that_its_uri_names(doors: Doors, uri: str, resource: str) -> None:
+    (demand,) = doors.access.on_file(lakes.ROOT, uri)
+    assert (demand.action, demand.resource) == ("s3:GetObject", resource)
+
+
+@pytest.mark.parametrize(
+    ("uri", "readings"),
+    [
+        ("s3://plain/a//b", ["plain/a//b"]),
+        ("s3://plain/a/./b", ["plain/a/./b", "plain/a/b"]),
+        ("s3://plain/a/../c//d", ["plain/a/../c//d", "plain/c/d"]),
+        ("s3://plain/../other/k", ["plain/../other/k", "other/k"]),
+    ],
+)
+def test_a_file_with_dots_needs_the_right_to_each_reading_of_its_name(
+    doors: Doors, uri: str, readings: list[str]
+) -> None:
+    table = doors.lake.ident("ns.t")
+    demands = doors.recorded(lambda: doors.access.check_file(lakes.ROOT, uri, table=table))
+    assert [demand.resource for demand in demands] == [f"arn:aws:s3:::{each}" for each in readings]
+
+
 def test_tags_that_a_buckets_policy_asks_for_bind_the_files_that_a_table_names(
     lake: lakes.Lake,
 ) -> None:

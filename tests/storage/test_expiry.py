@@ -498,6 +498,23 @@ def before_each_write(lake: Lake, change: Change) -> None:
     lake.expiry._abort = abort_after  # type: ignore[method-assign]  # the seam of the test
 
 
+@pytest.mark.parametrize("rules", [(), (rule(prefix="p/", abort_days=9),)])
+def test_rules_that_change_before_the_transaction_abort_no_upload(
+    lake: Lake, rules: tuple[lifecycle.LifecycleRule, ...]
+) -> None:
+    async def work() -> None:
+        await lake.make(rule(prefix="p/", abort_days=1))
+        for key in ("p/a", "p/b"):
+            await lake.storage.uploads.create("raw", key, attributes=folders.PLAIN)
+        lake.clock.move(3 * DAY_MS)
+        before_each_write(lake, lambda lake: lake.rules(*rules))
+        assert await lake.expiry.once() == 0
+        assert lake.uploads() == ["p/a", "p/b"]
+
+    run(work())
+    assert lake.expiry.totals.uploads_aborted == 0
+
+
 def test_a_bucket_whose_record_changes_all_the_time_is_walked_once_and_to_its_end(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
