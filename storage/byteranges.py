@@ -14,7 +14,9 @@ from storage.model import ByteRange
 
 _ONE_RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*\Z", re.IGNORECASE | re.ASCII)
 _DIGITS_MAX = 19
-"""More digits than any size has; longer numbers are not converted."""
+_BEYOND = 10**_DIGITS_MAX
+"""Numbers of more digits than any size has are not converted; they are behind the end of a body.
+Clients send the largest number of 64 bits, which has 20 digits, for the end."""
 
 
 def parse(header: str, size_bytes: int) -> ByteRange | None:
@@ -26,16 +28,16 @@ def parse(header: str, size_bytes: int) -> ByteRange | None:
     if match is None:
         return None
     first, last = match.groups()
-    if len(first) > _DIGITS_MAX or len(last) > _DIGITS_MAX or not (first or last):
+    if not (first or last):
         return None
     if not first:
-        start, stop = max(0, size_bytes - int(last)), size_bytes
+        start, stop = max(0, size_bytes - _number(last)), size_bytes
     else:
-        start, stop = int(first), size_bytes
+        start, stop = _number(first), size_bytes
         if last:
-            if int(last) < start:
+            if _number(last) < start:
                 return None
-            stop = min(size_bytes, int(last) + 1)
+            stop = min(size_bytes, _number(last) + 1)
     if start >= stop:
         raise errors.RangeNotSatisfiable(
             f"the range {header!r} is outside a body of {size_bytes} bytes",
@@ -43,3 +45,9 @@ def parse(header: str, size_bytes: int) -> ByteRange | None:
             requested=header,
         )
     return ByteRange(start=start, stop=stop)
+
+
+def _number(text: str) -> int:
+    """Return a number in decimal digits, at most _BEYOND."""
+    digits = text.lstrip("0")
+    return int(digits or "0") if len(digits) <= _DIGITS_MAX else _BEYOND
