@@ -145,7 +145,7 @@ class ChildDecoder:
             self._child = await children.start(
                 "catalog.decoding_child", buffer_bytes=READ_AHEAD_BYTES
             )
-        _, reader, writer = self._child
+        reader, writer = self._child.reader, self._child.writer
         head = decoding_child.REQUEST.pack(work, len(described), len(data))
         writer.writelines((head, described))
         for start in range(0, len(data), WRITTEN_AT_ONCE):

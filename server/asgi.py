@@ -41,9 +41,11 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-Piece: TypeAlias = bytes | model.FileSlice
-"""Bytes in memory, among them a bytearray that was joined in steps, or a part of a file."""
-WholeBody: TypeAlias = bytes | tuple[bytes, ...]
+InMemory: TypeAlias = bytes | memoryview
+"""Bytes, among them a bytearray that was joined in steps, or a view of such."""
+Piece: TypeAlias = InMemory | model.FileSlice
+"""Bytes in memory or a part of a file."""
+WholeBody: TypeAlias = InMemory | tuple[InMemory, ...]
 """A response body in memory, in one piece or several."""
 ResponseHeaders: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -83,7 +85,7 @@ class Writer(Protocol):
 
     async def begin(self, status: int, lines: bytes, *, size_bytes: int) -> None: ...
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: InMemory) -> None: ...
 
     async def send_file(
         self, files: FileReader, descriptor: int, piece: model.FileSlice
@@ -427,7 +429,7 @@ class Response(msgspec.Struct, frozen=True):
 
     status: int
     headers: ResponseHeaders = ()
-    body: bytes | tuple[Piece, ...] = b""
+    body: InMemory | tuple[Piece, ...] = b""
     holding: AbstractContextManager[None] | None = None
     prepared: bytes = b""
 
@@ -442,7 +444,7 @@ class Response(msgspec.Struct, frozen=True):
         if self.status in BODILESS:
             return lines
         body = self.body
-        size_bytes = len(body) if isinstance(body, bytes) else size_of(body)
+        size_bytes = size_of(body)
         return b"%bcontent-length: %d\r\n" % (lines, size_bytes)
 
     def whole_body(self, method: str) -> WholeBody | None:
@@ -451,11 +453,11 @@ class Response(msgspec.Struct, frozen=True):
         body = self.body
         if method == "HEAD" or self.status in BODILESS:
             return b""
-        if isinstance(body, (bytes, bytearray)):
+        if not isinstance(body, tuple):
             return body
-        pieces: list[bytes] = []
+        pieces: list[InMemory] = []
         for piece in body:
-            if not isinstance(piece, (bytes, bytearray)):
+            if isinstance(piece, model.FileSlice):
                 return None
             pieces.append(piece)
         if len(pieces) == 1:
@@ -482,13 +484,13 @@ def encode_headers(headers: Iterable[tuple[str, str]]) -> bytes:
     )
 
 
-def size_of(body: bytes | tuple[Piece, ...]) -> int:
+def size_of(body: InMemory | tuple[Piece, ...]) -> int:
     """Return how many bytes a response body has."""
-    if isinstance(body, (bytes, bytearray)):
+    if not isinstance(body, tuple):
         return len(body)
     size_bytes = 0
     for piece in body:  # a loop, because most bodies are one piece, and a generator costs as much
-        size_bytes += len(piece) if isinstance(piece, (bytes, bytearray)) else piece.length
+        size_bytes += piece.length if isinstance(piece, model.FileSlice) else len(piece)
     return size_bytes
 
 
@@ -582,7 +584,7 @@ class Sender:
             await self._send_whole(response.status, lines, body)
             return size_of(body)
         pieces = response.body
-        assert not isinstance(pieces, (bytes, bytearray)), "a body in memory is whole"
+        assert isinstance(pieces, tuple), "a body in memory is whole"
         with response.holding or contextlib.nullcontext():
             await self._send_pieces(response.status, lines, pieces)
         return size_of(pieces)
@@ -607,11 +609,11 @@ class Sender:
             if writer is not None:
                 await writer.begin(status, lines, size_bytes=size_of(body))
                 for piece in body:
-                    if isinstance(piece, (bytes, bytearray)):
-                        await writer.write(piece)
-                    else:
+                    if isinstance(piece, model.FileSlice):
                         descriptor = reading.open(piece.path)
                         await writer.send_file(self._files, descriptor, piece)
+                    else:
+                        await writer.write(piece)
                 writer.end()
             else:
                 await self._send_messages(_start_message(status, lines), body, reading)
@@ -629,7 +631,7 @@ class Sender:
                 watch = asyncio.ensure_future(_wait_for_disconnect(self._receive))
             for piece in body:
                 for data in (
-                    (piece,) if isinstance(piece, (bytes, bytearray)) else reading.slices(piece)
+                    reading.slices(piece) if isinstance(piece, model.FileSlice) else (piece,)
                 ):
                     if not data:
                         continue

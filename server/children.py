@@ -30,11 +30,12 @@ PREFIXES: Final = ("COVERAGE_", "DYLD_", "LC_", "LD_", "MALLOC_", "PYTHON")
 
 
 class Child(NamedTuple):
-    """A child process and the server's end of its socket."""
+    """A child process and the server's end of its socket. bulk: of its second socket."""
 
     process: asyncio.subprocess.Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    bulk: socket.socket | None = None
 
 
 async def start(
@@ -42,35 +43,44 @@ async def start(
     *arguments: str,
     buffer_bytes: int,
     leaves_out: bool = True,
+    has_bulk: bool = False,
     **variables: str,
 ) -> Child:
     """Start a module with the arguments FD ARGUMENTS..., where FD is the child's end of the socket.
 
     buffer_bytes: read ahead of what the child sends. leaves_out: whether it is started by
-    `server.starting`, which calls its `main`; PySpark imports what that leaves out. variables:
+    `server.starting`, which calls its `main`; PySpark imports what that leaves out. has_bulk:
+    whether there is a second socket, both of whose ends block; its FD comes second. variables:
     further ones of its environment.
     """
-    ours, theirs = socket.socketpair()
+    pairs = [socket.socketpair() for _ in range(2 if has_bulk else 1)]
+    ours, *bulk = [pair[0] for pair in pairs]
+    theirs = [pair[1] for pair in pairs]
+    descriptors = [end.fileno() for end in theirs]
     try:
-        with theirs:
+        try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 *(("server.starting",) if leaves_out else ()),
                 module,
-                str(theirs.fileno()),
+                *map(str, descriptors),
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=descriptors,
                 cwd=CHECKOUT,
                 env=environment(os.environ, **variables),
                 start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
             )
+        finally:
+            for end in theirs:
+                end.close()
         reader, writer = await asyncio.open_connection(sock=ours, limit=buffer_bytes)
     except BaseException:
-        ours.close()  # a child that had started leaves
+        for end in (ours, *bulk):
+            end.close()  # a child that had started leaves
         raise
-    return Child(process, reader, writer)
+    return Child(process, reader, writer, *bulk)
 
 
 def environment(own: Mapping[str, str], /, **more: str) -> dict[str, str]:

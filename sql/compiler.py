@@ -376,7 +376,7 @@ class _Child:
     """A child process and the socket to it. Mutable."""
 
     def __init__(self, child: children.Child, seconds_max: float) -> None:
-        self._process, self._reader, self._writer = child
+        self._process, self._reader, self._writer = child.process, child.reader, child.writer
         self._seconds_max = seconds_max
         self._is_asked = False
         self.resident_bytes = 0

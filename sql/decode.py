@@ -81,7 +81,9 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
 }
 
 
-def from_arrow(data: bytes, columns: Sequence[outcomes.Column], schema: pa.Schema) -> pa.Table:
+def from_arrow(
+    data: bytes | memoryview, columns: Sequence[outcomes.Column], schema: pa.Schema
+) -> pa.Table:
     """Return the rows of one stream that `encode.arrow_stream` wrote, in the engine's types."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         table = reader.read_all().combine_chunks()

@@ -61,17 +61,23 @@ def arrow_stream(batches: Sequence[pa.RecordBatch], columns: Sequence[outcomes.C
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
         return b""
+    batch = wire_batch(filled, columns)
+    # What a stream's writer makes, but each part in memory of its own size: a writer's grows.
+    return b"".join((batch.schema.serialize(), batch.serialize(), END_OF_STREAM))
+
+
+def wire_batch(
+    batches: Sequence[pa.RecordBatch], columns: Sequence[outcomes.Column]
+) -> pa.RecordBatch:
+    """Return the rows of batches, of which there are some, as one batch in the wire's types."""
     arrays, fields = [], []
     for index, column in enumerate(columns):
-        array = wire_array(column, [batch.column(index) for batch in filled])
+        array = wire_array(column, [batch.column(index) for batch in batches])
         arrays.append(array)
         fields.append(
             pa.field(column.name, array.type, True, metadata=rowtypes.field_metadata(column))
         )
-    schema = pa.schema(fields)
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    # What a stream's writer makes, but each part in memory of its own size: a writer's grows.
-    return b"".join((schema.serialize(), batch.serialize(), END_OF_STREAM))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def wire_array(column: outcomes.Column, parts: Sequence[Arrow]) -> Arrow:

@@ -25,8 +25,10 @@ import logging
 import os
 import select
 import signal
+import socket
 from collections import Counter, deque
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -43,7 +45,7 @@ import msgspec
 import pyarrow as pa
 
 from server import children
-from sql import confinement, frames, limits
+from sql import chunk_sockets, confinement, frames, limits, outcomes
 from storage import disk
 from storage import errors as storage_errors
 
@@ -427,6 +429,12 @@ class Results(Protocol):
     def batches(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield the batches, once; raises EngineFault."""
 
+    def encode(self, columns: Sequence[outcomes.Column]) -> None:
+        """Let the engine encode what is not among the result's first rows, for `row_groups`."""
+
+    def row_groups(self) -> AsyncIterator[outcomes.RowGroup]:
+        """Yield the batches, and then chunks if the engine encodes; instead of `batches`."""
+
     async def close(self) -> None:
         """End the query if it still runs. Idempotent."""
 
@@ -625,6 +633,7 @@ class WorkerEngine:
             str(folder),
             str(self._growth_bytes),
             buffer_bytes=frames.BUFFER_BYTES,
+            has_bulk=True,
             TOKIO_WORKER_THREADS=str(os.cpu_count() or 2),
         )
 
@@ -771,12 +780,14 @@ class Turns:
 
 
 class _Child:
-    """A child process and the socket to it."""
+    """A child process and the sockets to it."""
 
     def __init__(self, child: children.Child) -> None:
         self._process = child.process
         self._writer = child.writer
-        self.incoming = frames.Incoming(child.reader)
+        self._bulk = child.bulk
+        self._incoming = frames.Incoming(child.reader)
+        self._arriving: asyncio.Future[outcomes.EncodedRows] | None = None
         self.broken = False
 
     @property
@@ -801,6 +812,31 @@ class _Child:
         self._writer.writelines(frames.encode(frame_type, payload))
         await self._writer.drain()
 
+    async def next(self) -> tuple[frames.FrameType, bytes | outcomes.EncodedRows]:
+        """Return the next frame, a chunk with its bytes. Cancelling this loses no frame's end."""
+        if self._arriving is None:
+            frame_type, payload = await self._incoming.next()
+            if frame_type is not frames.FrameType.CHUNK:
+                return frame_type, payload
+            self._arriving = asyncio.ensure_future(asyncio.to_thread(self._chunk, payload))
+        try:
+            return frames.FrameType.CHUNK, await asyncio.shield(self._arriving)
+        finally:
+            if self._arriving.done():
+                self._arriving = None
+
+    def _chunk(self, payload: bytes) -> outcomes.EncodedRows:
+        assert self._bulk is not None
+        rows, size_bytes = msgspec.msgpack.decode(payload, type=tuple[int, int])
+        assert size_bytes <= frames.PAYLOAD_BYTES_MAX
+        return outcomes.EncodedRows(rows=rows, data=chunk_sockets.receive(self._bulk, size_bytes))
+
+    def ask_to_encode(self, columns: Sequence[outcomes.Column]) -> None:
+        """Tell the child how to encode the rows of its query, if it can send chunks."""
+        if self._bulk is not None and self.is_alive:
+            payload = msgspec.msgpack.encode(columns)
+            self._writer.writelines(frames.encode(frames.FrameType.COLUMNS, payload))
+
     def ask_to_stop(self) -> None:
         if self.is_alive:
             self._writer.writelines(frames.encode(frames.FrameType.CANCEL, b""))
@@ -813,6 +849,8 @@ class _Child:
     async def wait(self) -> None:
         """Return when the process has ended."""
         await self._process.wait()
+        if self._bulk is not None:
+            self._bulk.close()
 
     async def death(self) -> EngineFault:
         """Return why the process ended, by its exit code; kill it if it still runs."""
@@ -828,9 +866,12 @@ class _Child:
         return EngineFault("crashed", "the engine's process ended")
 
     async def close(self) -> None:
-        # A child ends by itself when its socket closes.
+        # A child ends by itself when its sockets close; one that sends a chunk reads no frame.
         self.broken = True
         self._writer.close()
+        if self._bulk is not None:
+            with contextlib.suppress(OSError):  # it has ended already
+                self._bulk.shutdown(socket.SHUT_RDWR)
         try:
             async with asyncio.timeout(limits.STOP_GRACE_SECONDS):
                 await self._process.wait()
@@ -861,6 +902,7 @@ class _ChildResults:
         self._release = release
         self._planning_seconds_max = planning_seconds_max
         self._schema: pa.Schema | None = None
+        self._columns: Sequence[outcomes.Column] = ()
         self._finished: Finished | None = None
         self._stopped: FaultCause | None = None
         self._over = False
@@ -892,6 +934,7 @@ class _ChildResults:
             finally:
                 planning.cancel()
             assert frame_type is frames.FrameType.SCHEMA
+            assert isinstance(payload, bytes)
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except BaseException:
             await self.close()
@@ -910,15 +953,33 @@ class _ChildResults:
         return self._fault(fault)
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+        async with contextlib.aclosing(self.row_groups()) as groups:
+            async for group in groups:
+                assert isinstance(group, pa.RecordBatch), "without `encode` there are no chunks"
+                yield group
+
+    def encode(self, columns: Sequence[outcomes.Column]) -> None:
+        self._columns = columns
+
+    async def row_groups(self) -> AsyncGenerator[outcomes.RowGroup, None]:
+        rows = 0
         try:
             while True:
                 frame_type, payload = await self._receive()
+                if isinstance(payload, outcomes.EncodedRows):
+                    yield payload
+                    continue
                 if frame_type is frames.FrameType.DONE:
                     self._finished = msgspec.msgpack.decode(payload, type=Finished)
                     self._end()
                     return
                 assert frame_type is frames.FrameType.BATCH
-                yield pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
+                batch = pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
+                rows += batch.num_rows
+                if self._columns and rows > limits.ENCODED_ROWS_MIN:
+                    self.child.ask_to_encode(self._columns)
+                    self._columns = ()
+                yield batch
         finally:
             await self.close()
 
@@ -957,15 +1018,16 @@ class _ChildResults:
             if frame_type is frames.FrameType.DONE:
                 self._end()
 
-    async def _receive(self) -> tuple[frames.FrameType, bytes]:
+    async def _receive(self) -> tuple[frames.FrameType, bytes | outcomes.EncodedRows]:
         self._reading = True
         try:
-            frame_type, payload = await self.child.incoming.next()
+            frame_type, payload = await self.child.next()
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._crashed() from None
         finally:
             self._reading = False
         if frame_type is frames.FrameType.FAULT:
+            assert isinstance(payload, bytes)
             self._end()
             raise self._fault(EngineFault(*msgspec.msgpack.decode(payload)))
         return frame_type, payload

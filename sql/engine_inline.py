@@ -7,12 +7,12 @@ does not stop when it is cancelled goes on until it ends by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from sql import engine, engine_datafusion, limits
+from sql import engine, engine_datafusion, limits, outcomes
 
 
 class InlineEngine:
@@ -113,6 +113,12 @@ class _InlineResults:
                 yield batch
         finally:
             await self.close()
+
+    def encode(self, columns: Sequence[outcomes.Column]) -> None:
+        """Do nothing: there is no child that could encode, and the caller does."""
+
+    def row_groups(self) -> AsyncIterator[outcomes.RowGroup]:
+        return self.batches()
 
     async def _next(self, stream: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         step = asyncio.ensure_future(anext(stream, None))

@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from server import children
-from sql import engine, errors, frames, ipc, kernelforms
+from sql import engine, errors, frames, ipc, kernelforms, outcomes
 from sql.plan import emit_spark
 from storage import disk
 from storage import model as storage_model
@@ -168,6 +168,7 @@ class SparkEngine:
             msgspec.json.encode(wanted).decode(),
             buffer_bytes=frames.BUFFER_BYTES,
             leaves_out=False,
+            has_bulk=False,
             **self._variables,
         )
 
@@ -258,6 +259,13 @@ class _CastResults:
                     yield _cast(batch, self.schema)
         finally:
             await self.close()
+
+    def encode(self, columns: Sequence[outcomes.Column]) -> None:
+        """Do nothing: Spark's child does not encode, and the caller does."""
+
+    def row_groups(self) -> AsyncIterator[outcomes.RowGroup]:
+        """Yield the batches."""
+        return self.batches()
 
     async def close(self) -> None:
         """End the query if it still runs, and remove its files. Idempotent."""

@@ -1,7 +1,9 @@
 """rule: the frames between the serving process and an engine child.
 
 A frame is one byte with its type, eight bytes of length, and the payload. A query, a schema and
-batches are sent as they are; a fault as the arguments of `EngineFault`.
+batches are sent as they are; a fault as the arguments of `EngineFault`. COLUMNS tells a child how
+to encode the rows of its query, which it may then send in chunks: the frame of a chunk has the
+number of its rows and of its bytes, which follow on another socket (`sql.chunk_sockets`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ class FrameType(enum.IntEnum):
     BATCH = 4
     FAULT = 5
     DONE = 6
+    COLUMNS = 7
+    CHUNK = 8
 
 
 class ByteReader(Protocol):

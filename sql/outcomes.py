@@ -9,9 +9,9 @@ them. A describe returns columns, without batches and rows.
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -102,6 +102,17 @@ class Stats:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EncodedRows:
+    """Rows as `sql.encode.arrow_stream` encodes them."""
+
+    rows: int
+    data: memoryview
+
+
+RowGroup: TypeAlias = pa.RecordBatch | EncodedRows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """The answer to one statement.
 
@@ -114,6 +125,8 @@ class Outcome:
     interval_year_month: integers, months; interval_day_time: integers or decimals, nanoseconds;
     binary: binary, large_binary, binary_view, fixed_size_binary; variant, object, array: JSON text.
     Dictionary-encoded columns and Arrow nulls are welcome everywhere. Empty batches are welcome.
+    encode: called before the batches are taken, it lets their engine encode what is not among a
+    result's first rows: EncodedRows may follow the batches. Without the call there are none.
 
     rows: one sequence of Python values per row: int or Decimal, float, str, bool, datetime.date,
     datetime.time, datetime.datetime (timestamps; aware for _ltz and _tz), bytes, JSON text, None.
@@ -127,7 +140,8 @@ class Outcome:
 
     columns: Sequence[Column]
     statement_type_id: int
-    batches: AsyncIterator[pa.RecordBatch] | None = None
+    batches: AsyncIterator[RowGroup] | None = None
+    encode: Callable[[], None] | None = None
     rows: Sequence[Sequence[Any]] | None = None
     database: str | None = None
     schema: str | None = None

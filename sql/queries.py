@@ -743,7 +743,10 @@ class Queries:
         is_select = outcome.statement_type_id == outcomes.StatementType.SELECT
         has_batches = is_select and outcome.batches is not None
         arrow = has_batches and submission.select_format == "arrow"
-        outcome = _cut(outcome, self._rows_max(session, submission)) if is_select else outcome
+        rows_max = self._rows_max(session, submission) if is_select else 0
+        outcome = _cut(outcome, rows_max)
+        if arrow and outcome.encode is not None and not rows_max:
+            outcome.encode()
         inline = b'""' if arrow else b"[]"
         total = size_bytes = 0
         kept: list[Chunk] = []
@@ -758,19 +761,15 @@ class Queries:
             try:
                 async with contextlib.aclosing(_groups(outcome.batches)) as groups:
                     async for group in groups:
-                        # Copies of a large part take milliseconds too, and are made in the thread;
-                        # in steps, between which the loop gets the interpreter.
-                        encoded = _ENCODERS[arrow, total == 0]
-                        size = sum(batch.nbytes for batch in group)
-                        if (
-                            size < limits.RESULT_THREAD_BYTES_MIN
-                            and len(columns) <= limits.COLUMNS_HERE_MAX
-                        ):
-                            data = encoded(group, columns)
+                        data: bytes | memoryview
+                        if isinstance(group, outcomes.EncodedRows):
+                            rows, data = group.rows, group.data
                         else:
-                            data = await asyncio.to_thread(encoded, group, columns)
-                        rows = sum(batch.num_rows for batch in group)
-                        if total == 0:
+                            rows = sum(batch.num_rows for batch in group)
+                            data = await _encoded_group(
+                                group, columns, arrow=arrow, is_inline=total == 0
+                            )
+                        if total == 0 and isinstance(data, bytes):
                             inline = data
                         else:
                             kept.append(Chunk(rows=rows, kept=await self._shelf.keep(data)))
@@ -1035,16 +1034,39 @@ async def _first_rows(stream: Any, rows_max: int) -> AsyncGenerator[pa.RecordBat
                 return
 
 
-async def _groups(stream: Any) -> AsyncGenerator[list[pa.RecordBatch], None]:
+async def _groups(
+    stream: Any,
+) -> AsyncGenerator[list[pa.RecordBatch] | outcomes.EncodedRows, None]:
     cutter = chunks.Cutter()
     async with contextlib.AsyncExitStack() as stack:
         if hasattr(stream, "aclose"):
             await stack.enter_async_context(contextlib.aclosing(stream))
-        async for batch in stream:
-            for group in cutter.add(batch):
+        async for each in stream:
+            if isinstance(each, outcomes.EncodedRows):
+                for group in cutter.finish():
+                    yield group
+                yield each
+                continue
+            for group in cutter.add(each):
                 yield group
         for group in cutter.finish():
             yield group
+
+
+async def _encoded_group(
+    group: Sequence[pa.RecordBatch],
+    columns: Sequence[outcomes.Column],
+    *,
+    arrow: bool,
+    is_inline: bool,
+) -> bytes:
+    # Copies of a large part take milliseconds too, and are made in the thread; in steps, between
+    # which the loop gets the interpreter.
+    encoded = _ENCODERS[arrow, is_inline]
+    size = sum(batch.nbytes for batch in group)
+    if size < limits.RESULT_THREAD_BYTES_MIN and len(columns) <= limits.COLUMNS_HERE_MAX:
+        return encoded(group, columns)
+    return await asyncio.to_thread(encoded, group, columns)
 
 
 def _json_of_rows(rows: Sequence[Sequence[Any]], columns: Sequence[outcomes.Column]) -> bytes:

@@ -83,12 +83,12 @@ def _relation(
             for shape, column in zip(columns, result.columns, strict=True)
         ]
     )
-    parts = [result.inline, *(_bytes_of(chunk.piece) for chunk in result.chunks)]
+    chunks = [_bytes_of(chunk.piece) for chunk in result.chunks]
     if result.format == "arrow":
+        parts = (result.inline, *chunks)
         tables = [decode.from_arrow(part, result.columns, schema) for part in parts if part]
     else:
-        inline, *chunks = parts
-        lists = [inline, *(b"[" + chunk + b"]" for chunk in chunks)]
+        lists = [result.inline, *(b"".join((b"[", chunk, b"]")) for chunk in chunks)]
         tables = [decode.from_json(each, result.columns, schema) for each in lists if each]
     table = pa.concat_tables([schema.empty_table(), *tables])
     shape = shapes.TableShape(
@@ -104,8 +104,8 @@ def _relation(
     return shape, encoded
 
 
-def _bytes_of(piece: bytes | model.FileSlice) -> bytes:
-    if isinstance(piece, bytes):
+def _bytes_of(piece: bytes | memoryview | model.FileSlice) -> bytes | memoryview:
+    if not isinstance(piece, model.FileSlice):
         return piece
     with piece.path.open("rb") as file:
         file.seek(piece.offset)

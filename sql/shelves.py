@@ -21,7 +21,7 @@ class ShelvedBytes:
 
     __slots__ = ("__weakref__", "piece", "size_bytes")
 
-    def __init__(self, piece: bytes | model.FileSlice, size_bytes: int) -> None:
+    def __init__(self, piece: bytes | memoryview | model.FileSlice, size_bytes: int) -> None:
         self.piece = piece
         self.size_bytes = size_bytes
 
@@ -44,8 +44,8 @@ class Shelf:
         self._folder_is_ready = False
         self.memory_bytes = 0
 
-    async def keep(self, data: bytes) -> ShelvedBytes:
-        """Return data, kept. Raises DiskFull."""
+    async def keep(self, data: bytes | memoryview) -> ShelvedBytes:
+        """Return data, kept; no one may write into its memory. Raises DiskFull."""
         if self.memory_bytes + len(data) <= self._memory_bytes_max:
             self.memory_bytes += len(data)
             kept = ShelvedBytes(data, len(data))
@@ -64,7 +64,7 @@ class Shelf:
     def _release(self, size_bytes: int) -> None:
         self.memory_bytes -= size_bytes
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, data: bytes | memoryview) -> None:
         descriptor = self._disk.create(path)
         try:
             self._disk.write(descriptor, data)

@@ -318,8 +318,8 @@ class Statements:
         return await asyncio.to_thread(fill) if len(text) > limits.TEXT_HERE_LENGTH_MAX else fill()
 
     async def _closing(
-        self, batches: AsyncIterator[pa.RecordBatch], staged: staged_reads.Opened
-    ) -> AsyncIterator[pa.RecordBatch]:
+        self, batches: AsyncIterator[outcomes.RowGroup], staged: staged_reads.Opened
+    ) -> AsyncIterator[outcomes.RowGroup]:
         """Yield batches, and then remove the decoded files that they were computed from."""
         try:
             async for batch in batches:
@@ -603,9 +603,11 @@ class Statements:
         batches = self._batches(results, execution, query_tables)
         if CHECKS.intersection(query.functions):
             batches = await _begun(batches)
+        columns = _columns(query, results.schema)
         return outcomes.Outcome(
-            columns=_columns(query, results.schema),
+            columns=columns,
             batches=batches,
+            encode=functools.partial(results.encode, columns),
             statement_type_id=outcomes.StatementType.SELECT,
             bind_count=query.bind_count,
         )
@@ -615,10 +617,10 @@ class Statements:
         results: engine.Results,
         execution: planning.Execution,
         query_tables: planning.QueryTables,
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncIterator[outcomes.RowGroup]:
         try:
-            async for batch in results.batches():
-                yield batch
+            async for group in results.row_groups():
+                yield group
         except engine.EngineFault as fault:
             if fault.code == errors.FALSE_STATISTICS:
                 self._relations.distrust(query_tables.tables)
@@ -840,11 +842,13 @@ CHECKS: Final = frozenset({"_beyond", "_within"})
 """The kernels that find that a table's metadata states what is not so."""
 
 
-async def _begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+async def _begun(
+    batches: AsyncIterator[outcomes.RowGroup],
+) -> AsyncIterator[outcomes.RowGroup]:
     """Return the same batches when the first of them is there; raises what it raises."""
     first = await anext(batches, None)
 
-    async def all_of_them() -> AsyncIterator[pa.RecordBatch]:
+    async def all_of_them() -> AsyncIterator[outcomes.RowGroup]:
         async with contextlib.aclosing(batches):  # type: ignore[type-var]  # it is a generator
             if first is not None:
                 yield first

@@ -1,11 +1,13 @@
 """engine: the child process: one query at a time, from a socket, back over the socket.
 
-Started as `python -m server.starting sql.worker FD SPILL_DIRECTORY GROWTH_BYTES`. It ends when its
-socket closes, whatever it is doing then, so that a dead server leaves no child behind, and when it
-has grown by more than GROWTH_BYTES. It knows no index, no catalog and no network: what it may read
-are the paths that a query names.
+Started as `python -m server.starting sql.worker FD BULK_FD SPILL_DIRECTORY GROWTH_BYTES`. It ends
+when its sockets close, whatever it is doing then, so that a dead server leaves no child behind, and
+when it has grown by more than GROWTH_BYTES. It knows no index, no catalog and no network: what it
+may read are the paths that a query names.
 
 A query's schema is sent once its physical plan is ready, so the time until then is its planning.
+Its rows are sent as batches. If the server has told the columns of the result by the time that the
+batches hold as many rows as an answer does, the others are sent as chunks, over the second socket.
 """
 
 from __future__ import annotations
@@ -14,11 +16,22 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
-from sql import confinement, engine, engine_datafusion, frames, ipc
+from sql import (
+    chunk_sockets,
+    confinement,
+    engine,
+    engine_datafusion,
+    frames,
+    ipc,
+    limits,
+    outcomes,
+)
 
 REST_STEP_SECONDS = 0.02
 REST_STEPS = 3
@@ -28,12 +41,14 @@ THREAD_NAME = Path("/proc/self/comm")
 """The name of this process's own threads: the interpreter's. The library names its threads."""
 
 
-async def serve(connection: socket.socket, spill_directory: Path) -> None:
+async def serve(connection: socket.socket, bulk: socket.socket, spill_directory: Path) -> None:
     """Answer queries until the other side is gone."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=frames.BUFFER_BYTES)
-    incoming = frames.Incoming(reader)
+    incoming, outgoing = frames.Incoming(reader), _Outgoing(writer, bulk)
     planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=False)
-    decoder = msgspec.msgpack.Decoder(engine.EngineQuery)
+    queries = msgspec.msgpack.Decoder(engine.EngineQuery)
+    columns = msgspec.msgpack.Decoder(tuple[outcomes.Column, ...])
+    answer: _Answer | None = None
     running: asyncio.Task[None] | None = None
     while True:
         try:
@@ -41,30 +56,92 @@ async def serve(connection: socket.socket, spill_directory: Path) -> None:
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         if frame_type is frames.FrameType.QUERY:
-            query = decoder.decode(payload)
-            running = asyncio.create_task(_answer(query, writer, planner))
+            answer = _Answer(outgoing)
+            running = asyncio.create_task(answer.run(queries.decode(payload), planner))
+        elif frame_type is frames.FrameType.COLUMNS and answer is not None:
+            answer.columns = columns.decode(payload)
         elif frame_type is frames.FrameType.CANCEL and running is not None:
             running.cancel()
 
 
-async def _answer(
-    query: engine.EngineQuery, writer: asyncio.StreamWriter, planner: engine_datafusion.Planner
-) -> None:
-    # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
-    try:
-        run = await planner.start(query)
-        await run.prepare()
-        await _send(writer, frames.FrameType.SCHEMA, ipc.encode_schema(run.schema))
-        async for batch in engine_datafusion.batches_again(planner, query, run):
-            await _send(writer, frames.FrameType.BATCH, memoryview(batch.serialize()))
-        await _send(writer, frames.FrameType.DONE, msgspec.msgpack.encode(run.finished))
-    except engine.EngineFault as fault:
-        await _send_fault(writer, fault)
-    except asyncio.CancelledError:
-        await _rest_or_leave()
-        await _send_fault(writer, engine.EngineFault("canceled", "canceled"))
-    except BaseException as error:  # noqa: BLE001 - the library's panics are no Exceptions
-        await _send_fault(writer, engine_datafusion.fault_of(error))
+class _Answer:
+    """The frames of one query. columns: of its result, once the server has told them. Mutable."""
+
+    def __init__(self, outgoing: _Outgoing) -> None:
+        self._outgoing = outgoing
+        self._encoder: chunk_sockets.Encoder | None = None
+        self._rows = self._bytes = 0
+        self.columns: Sequence[outcomes.Column] = ()
+
+    async def run(self, query: engine.EngineQuery, planner: engine_datafusion.Planner) -> None:
+        # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
+        send = self._outgoing.send
+        try:
+            run = await planner.start(query)
+            await run.prepare()
+            await send(frames.FrameType.SCHEMA, ipc.encode_schema(run.schema))
+            async for batch in engine_datafusion.batches_again(planner, query, run):
+                await self._take(batch)
+            if self._encoder is not None:
+                await self._send_chunks(self._encoder.finish())
+            await send(frames.FrameType.DONE, msgspec.msgpack.encode(run.finished))
+        except engine.EngineFault as fault:
+            await self._fail(fault)
+        except asyncio.CancelledError:
+            await _rest_or_leave()
+            await self._fail(engine.EngineFault("canceled", "canceled"))
+        except BaseException as error:  # noqa: BLE001 - the library's panics are no Exceptions
+            await self._fail(engine_datafusion.fault_of(error))
+        self._encoder = None
+
+    async def _take(self, batch: pa.RecordBatch) -> None:
+        rows, size_bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
+        fits = (
+            rows <= limits.RESULT_INLINE_ROWS_MAX and size_bytes <= limits.RESULT_INLINE_BYTES_MAX
+        )
+        if self._encoder is None and self.columns and not fits:
+            self._encoder = chunk_sockets.Encoder(self.columns)
+        if self._encoder is not None:
+            await self._send_chunks(self._encoder.add(batch))
+            return
+        self._rows, self._bytes = rows, size_bytes
+        await self._outgoing.send(frames.FrameType.BATCH, memoryview(batch.serialize()))
+
+    async def _send_chunks(self, encoded: Iterable[outcomes.EncodedRows]) -> None:
+        for chunk in encoded:
+            await self._outgoing.send_chunk(chunk)
+
+    async def _fail(self, fault: engine.EngineFault) -> None:
+        parts = (fault.cause, fault.message, fault.code)
+        await self._outgoing.send(frames.FrameType.FAULT, msgspec.msgpack.encode(parts))
+
+
+class _Outgoing:
+    """Sends frames, each of them whole, also when what sends it is cancelled. Mutable."""
+
+    def __init__(self, writer: asyncio.StreamWriter, bulk: socket.socket) -> None:
+        writer.transport.set_write_buffer_limits(0)  # so that `drain` waits until all is sent
+        self._writer = writer
+        self._bulk = bulk
+        self._chunk: asyncio.Task[None] | None = None
+
+    async def send(self, frame_type: frames.FrameType, payload: bytes | memoryview) -> None:
+        if self._chunk is not None:
+            await asyncio.shield(self._chunk)
+        self._writer.writelines(frames.encode(frame_type, payload))
+        await self._writer.drain()
+
+    async def send_chunk(self, chunk: outcomes.EncodedRows) -> None:
+        """Send a chunk. Its data may be overwritten when this has returned."""
+        self._chunk = asyncio.create_task(self._put(chunk))
+        await asyncio.shield(self._chunk)
+
+    async def _put(self, chunk: outcomes.EncodedRows) -> None:
+        # The other side begins to take the bytes when it has the frame, which must not wait here.
+        payload = msgspec.msgpack.encode((chunk.rows, len(chunk.data)))
+        self._writer.writelines(frames.encode(frames.FrameType.CHUNK, payload))
+        await self._writer.drain()
+        self._bulk.sendall(chunk.data)
 
 
 async def _rest_or_leave() -> None:
@@ -101,27 +178,13 @@ def _library_computes() -> bool:
     return any("R" in each for name, each in states.items() if name != own)
 
 
-async def _send(
-    writer: asyncio.StreamWriter, frame_type: frames.FrameType, payload: bytes | memoryview
-) -> None:
-    writer.writelines(frames.encode(frame_type, payload))
-    await writer.drain()
-
-
-async def _send_fault(writer: asyncio.StreamWriter, fault: engine.EngineFault) -> None:
-    await _send(
-        writer,
-        frames.FrameType.FAULT,
-        msgspec.msgpack.encode((fault.cause, fault.message, fault.code)),
-    )
-
-
 def main(arguments: list[str]) -> None:
-    """Serve the socket whose descriptor is the first argument."""
-    descriptor, spill_directory, growth_bytes = arguments
+    """Serve the sockets whose descriptors are the first two arguments."""
+    descriptor, bulk_descriptor, spill_directory, growth_bytes = arguments
     confinement.confine(int(growth_bytes))
     confinement.yield_to_others()
     connection = socket.socket(fileno=int(descriptor))
-    asyncio.run(serve(connection, Path(spill_directory)))
+    bulk = socket.socket(fileno=int(bulk_descriptor))
+    asyncio.run(serve(connection, bulk, Path(spill_directory)))
     # Threads of a running query would keep the interpreter waiting.
     os._exit(0)

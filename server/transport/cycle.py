@@ -358,7 +358,7 @@ class Cycle:
         self._direct = self._outlet.is_plain and self.idle
         await self._write(self._head(status, lines), MORE if size_bytes else 0)
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: asgi.InMemory) -> None:
         """Send the body's next bytes. Raises ClientDisconnected."""
         await self._write(data, 0)
         self._count(len(data))
@@ -472,7 +472,7 @@ class Cycle:
             headers = [*[each for each in headers if each[0].lower() != b"connection"], CLOSE]
         return self._head(status, b"".join([b"%b: %b\r\n" % each for each in headers]))
 
-    async def _write(self, data: bytes, flags: int) -> None:
+    async def _write(self, data: asgi.InMemory, flags: int) -> None:
         if not self._direct:
             if self.disconnected or self._outlet.transport.is_closing():
                 raise self._gone()

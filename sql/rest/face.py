@@ -179,7 +179,7 @@ async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
             refusals.fault_answer(errors.result_unknown(value.query_id), None), 404
         )
     piece = chunk.kept.piece
-    body = piece if isinstance(piece, bytes) else (piece,)
+    body = (piece,) if isinstance(piece, model.FileSlice) else piece
     return asgi.Response(200, (("content-type", "application/octet-stream"),), body)
 
 

@@ -646,3 +646,48 @@ def test_the_command_line_runs_a_query_against_the_running_server(
     assert bad.stdout == ""
     assert bad.stderr.startswith("001003 (42000)")
     assert bad.stderr.count("\n") == 1
+
+
+LARGE = """
+connection = connect()
+cursor = connection.cursor()
+text = (
+    "select row_number() over (order by seq8()) - 1 as n, n || '-' || repeat('x', n % 5) as t, "
+    "(n - 50000)::number(38, 3) / 8 as d, n::float / 4 as f, iff(n % 7 = 0, null, n % 2 = 0) as b,"
+    " dateadd(second, n, '2024-01-01'::timestamp_ntz) as at, "
+    "dateadd(second, n, '2024-01-01 00:00:00 +01:00'::timestamp_tz) as z "
+    "from table(generator(rowcount => 100000)) order by n"
+)
+frame = cursor.execute(text).fetch_pandas_all()
+query_id = cursor.sfqid
+n = frame["N"]
+texts = n.astype(str) + "-" + (n % 5).map(lambda count: "x" * count)
+say(len(frame), bool((n == range(100000)).all()), bool((frame["T"] == texts).all()),
+    bool((frame["D"].astype(float) == (n - 50000) / 8).all()), bool((frame["F"] == n / 4).all()),
+    int(frame["B"].isna().sum()), str(frame["AT"].iloc[-1]),
+    str(frame["Z"].iloc[-1].tz_convert("UTC")))
+rows = cursor.execute(text).fetchall()
+say(len(rows), rows[0][:2], rows[77777][:2], rows[-1][:2])
+scan = f"table(result_scan('{query_id}'))"
+say(cursor.execute(f"select count(*), sum(n), count(b), max(at) from {scan}").fetchone())
+cursor.execute("alter session set rows_per_resultset = 90001")
+say(cursor.execute(text).fetchall() == rows[:90001])
+"""
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_a_large_result_is_whole_and_in_order(server: server_kit.Running, driver: str) -> None:
+    said = drivers.run(
+        driver, LARGE, port=server.port, user=server.access_key, password=server.secret_key
+    ).checked()
+
+    nulls = len(range(0, 100_000, 7))
+    counted, *checks = said[0]
+    assert (counted, checks[:4]) == ("int:100000", [True] * 4)
+    assert checks[4:] == [f"int:{nulls}", "2024-01-02 03:46:39", "2024-01-02 02:46:39+00:00"]
+    assert said[1] == [
+        "int:100000", ["int:0", "0-"], ["int:77777", "77777-xx"], ["int:99999", "99999-xxxx"]
+    ]  # fmt: skip
+    total = [f"int:{sum(range(100_000))}", f"int:{100_000 - nulls}"]
+    assert said[2] == [["int:100000", *total, "datetime:2024-01-02 03:46:39"]]
+    assert said[3] == [True]

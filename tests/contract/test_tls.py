@@ -13,18 +13,22 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.request
+import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pytest
 from boto3.s3 import transfer
 from botocore import config, exceptions
 
 from server import limits
 from server.transport import connection
+from tests.bench import wires
 from tests.kit import environments, waits
 from tests.kit import server as server_kit
 
@@ -125,6 +129,27 @@ def test_awscli_copies_by_parts_and_back(
     assert head["ETag"].endswith('-2"')
     assert "ContentEncoding" not in head
     client(encrypted).delete_object(Bucket="raw", Key="cli-parts")
+
+
+def test_chunks_of_a_large_result_are_whole(
+    encrypted: tuple[server_kit.Running, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, certificate = encrypted
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    data = wires.Wire(running).post(
+        f"/queries/v1/query-request?requestId={uuid.uuid4()}",
+        {"sqlText": "select seq8() as n from table(generator(rowcount => 500000)) order by n"},
+    )
+    parts = [base64.b64decode(data["rowsetBase64"])]
+    for chunk in data["chunks"]:
+        with urllib.request.urlopen(chunk["url"]) as answer:
+            parts.append(answer.read())
+    numbers: list[int] = []
+    for part in parts:
+        with pa.ipc.open_stream(part) as stream:
+            numbers += stream.read_all().column(0).to_pylist()
+    assert numbers == list(range(500_000))
+    assert len(parts) > 1
 
 
 @pytest.mark.clients

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from server import children
-from sql import engine, engine_datafusion, engine_inline, ipc
+from sql import engine, engine_datafusion, engine_inline, ipc, outcomes
 from storage import disk
 from storage import errors as storage_errors
 from tests.kit import processes
@@ -374,6 +374,134 @@ def test_closing_half_read_results_frees_the_child(tmp_path: Path, files: Path) 
         await results.close()
         await results.close()
         assert await collected(query_engine, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
+
+    with_engine(tmp_path, work)
+
+
+MANY = "select g.n as a from generate_series(1, {}) as g(n)"
+NUMBERS = (outcomes.Column(name="A", type="fixed", precision=19, scale=0),)
+
+
+async def encoding(query_engine: engine.WorkerEngine, rows: int, **more: Any) -> engine.Results:
+    query = engine.EngineQuery(text=MANY.format(rows), **more)
+    results = await query_engine.run(query)
+    results.encode(NUMBERS)
+    return results
+
+
+async def first_chunk(groups: Any) -> outcomes.EncodedRows:
+    async for group in groups:
+        if isinstance(group, outcomes.EncodedRows):
+            return group
+    raise AssertionError("no chunk came")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rows_that_may_be_encoded_are_the_same_rows(tmp_path: Path, workers: int) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        results = await encoding(query_engine, 700_000)
+        numbers: list[int] = []
+        chunks = 0
+        async for group in results.row_groups():
+            if isinstance(group, outcomes.EncodedRows):
+                chunks += 1
+                with pa.ipc.open_stream(group.data) as stream:
+                    table = stream.read_all()
+                assert table.num_rows == group.rows
+                numbers += table.column("A").to_pylist()
+            else:
+                numbers += group.column(0).to_pylist()
+        assert numbers == list(range(1, 700_001))
+        assert results.finished.rows == 700_000
+        assert bool(chunks) == bool(workers)
+
+    with_engine(tmp_path, work, workers=workers)
+
+
+def test_batches_are_batches_where_nothing_was_said_of_encoding(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        query = engine.EngineQuery(text=MANY.format(300_000))
+        table, _ = await engine.collect(await query_engine.run(query))
+        assert table.num_rows == 300_000
+
+    with_engine(tmp_path, work)
+
+
+def test_chunks_that_are_not_read_leave_the_child_to_the_next_query(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        results = await encoding(query_engine, 10**12)
+        groups = results.row_groups()
+        await first_chunk(groups)
+        before = query_engine.process_ids
+        await asyncio.wait_for(results.close(), WAIT_SECONDS)
+        assert await collected(query_engine, engine.EngineQuery(text="select 1 as a")) == [{"a": 1}]
+        assert query_engine.process_ids == before
+
+    with_engine(tmp_path, work)
+
+
+def test_a_task_that_is_cancelled_while_chunks_come_leaves_them_whole(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        for _ in range(5):
+            results = await encoding(query_engine, 10**12)
+            came = asyncio.Event()
+
+            async def read(results: engine.Results = results, came: asyncio.Event = came) -> None:
+                async with contextlib.aclosing(results.row_groups()) as groups:  # type: ignore[type-var]  # it is a generator
+                    async for group in groups:
+                        if isinstance(group, outcomes.EncodedRows):
+                            came.set()
+
+            reading = asyncio.create_task(read())
+            await asyncio.wait_for(came.wait(), WAIT_SECONDS)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(reading, WAIT_SECONDS)
+        table, _ = await engine.collect(
+            await query_engine.run(engine.EngineQuery(text=MANY.format(300_000)))
+        )
+        assert table.column(0).to_pylist() == list(range(1, 300_001))
+
+    with_engine(tmp_path, work)
+
+
+def test_a_child_that_dies_while_chunks_come_is_a_fault(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        results = await encoding(query_engine, 10**12)
+        groups = results.row_groups()
+        await first_chunk(groups)
+        (process_id,) = query_engine.process_ids
+        os.kill(process_id, 9)
+        with pytest.raises(engine.EngineFault) as caught:
+            async for _ in groups:
+                pass
+        assert caught.value.cause == "crashed"
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work)
+
+
+def test_a_fault_after_chunks_is_the_querys(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        text = f"select 1 / (n - 600000) as a from ({MANY.format(10**7).replace('as a', 'as n')})"
+        results = await query_engine.run(engine.EngineQuery(text=text))
+        results.encode(NUMBERS)
+        with pytest.raises(engine.EngineFault) as caught:
+            async for _ in results.row_groups():
+                pass
+        assert (caught.value.cause, caught.value.code) == ("value", "100051")
+        assert await collected(query_engine, engine.EngineQuery(text="select 2 as a")) == [{"a": 2}]
+
+    with_engine(tmp_path, work)
+
+
+def test_an_engine_closes_while_a_child_sends_a_chunk(tmp_path: Path) -> None:
+    async def work(query_engine: engine.WorkerEngine) -> None:
+        results = await encoding(query_engine, 10**12)
+        await first_chunk(results.row_groups())
+        (process_id,) = query_engine.process_ids
+        await asyncio.wait_for(query_engine.close(), WAIT_SECONDS)
+        assert not is_alive(process_id)
 
     with_engine(tmp_path, work)
 

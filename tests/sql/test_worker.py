@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from server import children
-from sql import engine, engine_datafusion, frames, ipc, worker
+from sql import engine, engine_datafusion, frames, ipc, limits, outcomes, worker
 from tests.kit import processes
 from tests.kit.waits import WAIT_SECONDS
 
@@ -24,18 +24,22 @@ LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n %
 
 
 class Child:
-    """A child and our side of its socket."""
+    """A child and our side of its sockets."""
 
     def __init__(self, tmp_path: Path, *, growth_bytes: int = 4 << 30) -> None:
         self.ours, theirs = socket.socketpair()
-        place = (str(theirs.fileno()), str(tmp_path), str(growth_bytes))
+        self.bulk, their_bulk = socket.socketpair()
+        descriptors = (theirs.fileno(), their_bulk.fileno())
+        place = (*map(str, descriptors), str(tmp_path), str(growth_bytes))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "server.starting", "sql.worker", *place],
-            pass_fds=(theirs.fileno(),),
+            pass_fds=descriptors,
             cwd=children.CHECKOUT,
         )
         theirs.close()
+        their_bulk.close()
         self.ours.settimeout(WAIT_SECONDS)
+        self.bulk.settimeout(WAIT_SECONDS)
 
     def send(self, frame_type: frames.FrameType, payload: bytes) -> None:
         for piece in frames.encode(frame_type, payload):
@@ -65,6 +69,7 @@ class Child:
 
     def end(self) -> None:
         self.ours.close()
+        self.bulk.close()
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(WAIT_SECONDS)
@@ -120,6 +125,91 @@ def test_a_cancelled_query_ends_with_one_fault_and_the_next_one_runs(child: Chil
         frames.FrameType.BATCH,
         frames.FrameType.DONE,
     ]
+
+
+COUNTED = "select g.n as a from generate_series(1, {}) as g(n)"
+NUMBERS = (outcomes.Column(name="A", type="fixed", precision=19, scale=0),)
+
+
+def asked_to_encode(child: Child, rows: int) -> tuple[frames.FrameType, bytes]:
+    """Let a child encode its numbers; return its first frame after those of batches."""
+    child.ask(COUNTED.format(rows))
+    assert child.receive()[0] is frames.FrameType.SCHEMA
+    child.send(frames.FrameType.COLUMNS, msgspec.msgpack.encode(NUMBERS))
+    frame_type, payload = child.receive()
+    while frame_type is frames.FrameType.BATCH:
+        frame_type, payload = child.receive()
+    return frame_type, payload
+
+
+def test_rows_beyond_those_of_an_answer_come_as_chunks_in_columns_that_are_known(
+    child: Child,
+) -> None:
+    wanted = 1_000_000
+    child.ask(COUNTED.format(wanted))
+    _, described = child.receive()
+    schema = pa.ipc.read_schema(pa.py_buffer(described))
+    child.send(frames.FrameType.COLUMNS, msgspec.msgpack.encode(NUMBERS))
+    batches: list[int] = []
+    chunked: list[int] = []
+    while True:
+        frame_type, payload = child.receive()
+        if frame_type is frames.FrameType.BATCH:
+            assert not chunked, "batches come first"
+            batch = pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
+            batches += batch.column(0).to_pylist()
+        elif frame_type is frames.FrameType.CHUNK:
+            rows, size_bytes = msgspec.msgpack.decode(payload)
+            data = b""
+            while len(data) < size_bytes:
+                data += child.bulk.recv(size_bytes - len(data))
+            with pa.ipc.open_stream(data) as stream:
+                table = stream.read_all()
+            assert (table.num_rows, table.schema.names) == (rows, ["A"])
+            assert rows <= limits.CHUNK_ROWS_MAX
+            assert table.schema.field(0).metadata[b"logicalType"] == b"FIXED"
+            chunked += table.column(0).to_pylist()
+        else:
+            break
+    assert msgspec.msgpack.decode(payload, type=engine.Finished).rows == wanted
+    assert batches + chunked == list(range(1, wanted + 1))
+    assert chunked
+
+
+def test_columns_that_come_after_the_end_of_their_query_change_no_other(child: Child) -> None:
+    child.ask("select 1 as a")
+    while child.receive()[0] is not frames.FrameType.DONE:
+        pass
+    child.send(frames.FrameType.COLUMNS, msgspec.msgpack.encode(NUMBERS))
+    child.ask(COUNTED.format(300_000))
+    types = {child.receive()[0]}
+    while frames.FrameType.DONE not in types:
+        types.add(child.receive()[0])
+    assert types == {frames.FrameType.SCHEMA, frames.FrameType.BATCH, frames.FrameType.DONE}
+
+
+def test_a_query_that_is_cancelled_while_a_chunk_waits_ends_after_the_whole_chunk(
+    child: Child,
+) -> None:
+    frame_type, payload = asked_to_encode(child, 1_000_000_000_000)
+    assert frame_type is frames.FrameType.CHUNK
+    child.send(frames.FrameType.CANCEL, b"")
+    while frame_type is frames.FrameType.CHUNK:
+        left = msgspec.msgpack.decode(payload)[1]
+        while left:
+            left -= len(child.bulk.recv(left))
+        frame_type, payload = child.receive()
+    assert (frame_type, msgspec.msgpack.decode(payload)[0]) == (frames.FrameType.FAULT, "canceled")
+    frame_type, _ = asked_to_encode(child, 1)
+    assert frame_type is frames.FrameType.DONE
+
+
+def test_a_child_ends_when_its_server_is_gone_while_a_chunk_waits(child: Child) -> None:
+    assert asked_to_encode(child, 1_000_000_000_000)[0] is frames.FrameType.CHUNK
+    child.ours.close()
+    child.bulk.close()
+
+    assert child.process.wait(WAIT_SECONDS) == 0
 
 
 def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) -> None:
@@ -214,7 +304,8 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
 
     async def talk() -> None:
         ours, theirs = socket.socketpair()
-        serving = asyncio.create_task(worker.serve(theirs, tmp_path))
+        bulk, their_bulk = socket.socketpair()
+        serving = asyncio.create_task(worker.serve(theirs, their_bulk, tmp_path))
         reader, writer = await asyncio.open_connection(sock=ours)
         incoming = frames.Incoming(reader)
         for _ in range(2):
@@ -225,6 +316,8 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
             assert msgspec.msgpack.decode(payload) == ["panicked", "panicked at ...:7", ""]
         writer.close()
         await serving
+        bulk.close()
+        their_bulk.close()
 
     monkeypatch.setattr(engine_datafusion.Planner, "start", start)
     asyncio.run(talk())

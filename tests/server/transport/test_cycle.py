@@ -128,18 +128,20 @@ def test_pieces_of_memory_and_files_arrive_in_order_and_the_connection_serves_on
 def test_pipelined_requests_are_answered_in_their_order(tmp_path, runner):
     data, part = file_of(tmp_path / "a", 3 << 20)
     whole, pieces = b"m" * (16 << 20), (part(0, 3 << 20),)
-    app = Answering(*[asgi.Response(200, (), body) for body in (whole, pieces) * 3])
+    view = memoryview(bytearray(b"v" * (9 << 20))).toreadonly()
+    bodies = (whole, pieces, view, (b"some", view[:7]))
+    app = Answering(*[asgi.Response(200, (), body) for body in bodies * 2])
 
     async def talk():
         async with serving(app) as (address, _):
             reader, writer = await asyncio.open_connection(*address)
-            writer.write(GET * 6)
+            writer.write(GET * 8)
             await asyncio.sleep(0)
-            bodies = [(await answer_of(reader))[1] for _ in range(6)]
+            bodies = [(await answer_of(reader))[1] for _ in range(8)]
             writer.close()
             return bodies
 
-    assert runner(talk()) == [whole, data] * 3
+    assert runner(talk()) == [whole, data, bytes(view), b"somevvvvvvv"] * 2
 
 
 @pytest.mark.parametrize(
