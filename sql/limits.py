@@ -96,6 +96,8 @@ NAMES_HERE_MAX: Final = 50
 """Tables and views of a statement that are looked up on the event loop; more in a thread."""
 MERGE_CLAUSES_MAX: Final = 32
 """WHEN clauses of one MERGE: each of its values names the conditions of all."""
+HIERARCHIES_MAX: Final = 16
+"""CONNECT BY in one statement, and further columns of one."""
 CHANGE_ATTEMPTS_MAX: Final = 5
 """How often DELETE, UPDATE or MERGE runs when other writers change its table meanwhile."""
 LIST_MEMBERS_MAX: Final = 16_384

@@ -289,7 +289,7 @@ def _properties(
             case exp.PartitionedByProperty():
                 partition_by = tuple(_transform(part) for part in item.this.expressions)
             case exp.ClusterProperty() | exp.Cluster():
-                cluster_by = tuple(ident(part) for part in item.expressions)
+                cluster_by = tuple(_cluster_column(part) for part in item.expressions)
             case exp.Property() if is_iceberg and _property_name(item) in ICEBERG_OPTIONS:
                 pass  # `_iceberg_options` reads them
             case exp.Property() if _property_name(item) in _option_names(is_iceberg=is_iceberg):
@@ -297,6 +297,12 @@ def _properties(
             case _:
                 raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")
     return comment, partition_by, cluster_by
+
+
+def _cluster_column(node: Any) -> names.Ident:
+    if not isinstance(node, exp.Identifier | exp.Column):
+        raise errors.unsupported(f"CLUSTER BY {_sql(node)}")
+    return ident(node)
 
 
 def _transform(node: Any) -> tuple[str, names.Ident]:

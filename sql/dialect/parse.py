@@ -27,6 +27,7 @@ from sql.dialect import (
     databases,
     elements,
     grammar,
+    hierarchies,
     multi_inserts,
     names,
     operations,
@@ -220,7 +221,12 @@ def _tree_of(reader: reading.TokenReader, rest: list[Token]) -> Any:
         raise reader.unexpected(rest[0]) from None
     if len(trees) != 1 or trees[0] is None:
         raise reader.unexpected(rest[0])
+    if any(token.token_type in HIERARCHY for token in rest):
+        return hierarchies.expand(trees[0])
     return trees[0]
+
+
+HIERARCHY = (TokenType.CONNECT_BY, TokenType.START_WITH)
 
 
 def _query_tree(reader: reading.TokenReader) -> Any:

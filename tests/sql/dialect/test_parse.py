@@ -96,6 +96,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter table t set tag x = 'y'", "ALTER TABLE ... SET TAG"),
         ("alter table t alter column a set masking policy p", "ALTER COLUMN ... SET of this form"),
         ("create table t (a geography)", "data type GEOGRAPHY"),
+        ("create table t (a timestamp) cluster by (to_date(a))", "CLUSTER BY TO_DATE(a)"),
         ("create table t (a int) change_tracking = true", "CHANGE_TRACKING = TRUE"),
         ("create view v change_tracking = true as select 1", "CREATE VIEW ... CHANGE_TRACKING"),
         ("alter view v set change_tracking = true", "ALTER VIEW ... SET CHANGE_TRACKING"),
