@@ -34,7 +34,7 @@ def _repeat(_: re.Match[str]) -> Kernel:
     """A text so many times."""
 
     def function(texts: Any, counts: Any) -> Any:
-        times = counts.cast(pa.float64())
+        times = counts.cast(pa.float64(), safe=False)
         _check_lengths(pc.multiply(pc.utf8_length(texts), times))
         size_bytes = pc.sum(pc.multiply(pc.binary_length(texts), times)).as_py() or 0
         if size_bytes > limits.REPEATED_BYTES_MAX:

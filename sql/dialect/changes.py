@@ -293,6 +293,8 @@ def _place(node: Any, values: list[Any], first: int) -> int | None:
         identifier = node.this
         if not (isinstance(identifier, exp.Identifier) and identifier.args.get("quoted")):
             return None
+    if isinstance(node, exp.Star) or isinstance(node.this, exp.Star):
+        raise errors.unsupported("* as a value")
     values.append(node)
     return first + len(values) - 1
 

@@ -394,11 +394,11 @@ class QueryScope:
         excluded = [columns.ident(item) for item in _listed(star.args.get("except_"))]
         replaced = {
             columns.ident(item.args["alias"]).folded: item.this
-            for item in star.args.get("replace") or ()
+            for item in _aliases(star, "replace")
         }
         renamed = {
             columns.ident(item.this).folded: columns.ident(item.args["alias"]).folded
-            for item in star.args.get("rename") or ()
+            for item in _aliases(star, "rename")
         }
         column_names = [name for name, _ in spread]
         for ident in excluded:
@@ -847,6 +847,14 @@ def _member(node: Any) -> tuple[Any, Any]:
             return node, member
     rows = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
     return rows, exp.Column(this=exp.Parameter(this=exp.Var(this="1")))
+
+
+def _aliases(star: exp.Star, word: str) -> list[exp.Alias]:
+    """Return what stands after REPLACE or RENAME of a star: expressions with names."""
+    items = star.args.get(word) or []
+    if not all(isinstance(item, exp.Alias) for item in items):
+        raise errors.unsupported(f"* {word.upper()} without AS")
+    return items
 
 
 def _listed(value: Any) -> list[Any]:

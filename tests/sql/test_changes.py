@@ -248,6 +248,8 @@ def test_update_from_takes_any_of_several_rows_unless_the_session_forbids_it(
         ("merge into t using s on t.id = s.id when matched then update set *", "000002"),
         ("merge into t using s on t.id = s.id when not matched then insert *", "000002"),
         ("update t at (offset => -1) set v = 'a'", "000002"),
+        ("update t set v = *", "000002"),
+        ("update t set v = t.* where id = 1", "000002"),
         ("delete from information_schema.tables", "002003"),
     ],
 )

@@ -49,6 +49,7 @@ def fault_of(text: str) -> errors.SqlError:
         ("select date_from_parts(w, 1, 1) from t", "100039", "9" * 38),
         ("select date_from_parts(-100000000, 1, 1)", "100035", "-100000000, 1, 1"),
         ("select lpad(s, 9223372036854775807) from t", "100078", "9223372036854775807"),
+        ("select repeat('x', greatest(9223372036854775807))", "100078", "9223372036854775808"),
         ("select repeat('ab', 2147483647)", "100078", ""),
         ("select repeat('abcdefgh', i * 3000000) from t", "100078", " characters"),
         ("select repeat(s, 16777217) from t", "100078", " characters"),

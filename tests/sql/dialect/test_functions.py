@@ -356,6 +356,7 @@ CASES: list[tuple[str, Any]] = [
     ("lpad('7', 3, '0')", "007"),
     ("rpad('a', 3)", "a  "),
     ("repeat('ab', 3)", "ababab"),
+    ("repeat('', greatest(9223372036854775807))", ""),
     ("replace('banana', 'na')", "ba"),
     ("replace('banana', 'na', 'NA')", "baNANA"),
     ("split_part('a,b,c', ',', 2)", "b"),

@@ -171,6 +171,7 @@ def test_begin_of_a_transaction_is_split_from_the_next_statement() -> None:
         ("select 1 where 1 in", 1, 19, "<EOF>"),
         ("select a from t where a not in", 1, 30, "<EOF>"),
         ("create table t (a int default", 1, 29, "<EOF>"),
+        ("select 1e308.25", 1, 7, "1e308.25"),
         ("unset 5", 1, 6, "5"),
         ("commit now", 1, 7, "now"),
         ("drop t", 1, 5, "t"),

@@ -200,6 +200,8 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ('select "Id" from t', "000904"),
         ("select id from t, u", "002026"),
         ("select * exclude nosuch from t", "000904"),
+        ("select * replace (0, 4) from t", "000002"),
+        ("select * rename (id) from t", "000002"),
         ("select 1 from t a, u a", "002028"),
         ("select 1 from t, t", "002028"),
         ("select id from t group by 9", "002027"),
