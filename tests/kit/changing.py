@@ -222,6 +222,8 @@ class Run:
             key = self._rng.choice(keys).name
             text = f"select {key}, count(*), min(id) from {table.name}{{}} group by {key}"
             await self._compare_query(text.format(suffix.ours), text.format(suffix.theirs))
+        question = self._generator.question(table, suffix)
+        await self._compare_query(question.ours, question.theirs)
 
     async def _compare_query(self, ours: str, theirs: str) -> None:
         try:

@@ -57,7 +57,10 @@ class Comparison:
         """
         columns = typed_queries.COLUMNS
         for table in typed_queries.TABLES:
-            ours = ", ".join(f"{name} {column_type.ours}" for name, column_type, _ in columns)
+            ours = ", ".join(
+                f"{name} {column_type.ours}{' not null' * (name in typed_queries.REQUIRED)}"
+                for name, column_type, _ in columns
+            )
             theirs = ", ".join(f"{name} {column_type.theirs}" for name, column_type, _ in columns)
             await self._local.run(f"create table {table} ({ours})")
             self._duckdb.execute(f"create table {table} ({theirs})")
@@ -192,6 +195,7 @@ TYPES = {
     "float": "real",
     "date": "date",
     "timestamp_ntz": "timestamp_ntz",
+    "time": "time",
 }
 
 
@@ -222,5 +226,7 @@ def _are_equal(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)
+        if math.isinf(one) or math.isinf(other):
+            return one == other
         return one == other or abs(one - other) <= CLOSE * max(1.0, abs(one), abs(other))
     return type(one) is bool and one is other if type(other) is bool else bool(one == other)

@@ -436,6 +436,145 @@ class Generator:
         self.next_id += count
         return first
 
+    # Queries
+
+    def question(self, table: Table, suffix: Pair) -> Pair:
+        """Return a query of a table, and of others. suffix: a WHERE of the table's columns."""
+        keys = [each for each in table.columns if each.type.is_key]
+        forms = [self._joined_query, self._united_query, self._flattened_query]
+        if keys:
+            forms += [self._window_query, self._ordered_query, self._distinct_query]
+            forms += [self._pivot_query, self._unpivot_query, self._window_query]
+        return self.rng.choice(forms)(table, suffix)
+
+    def _key(self, table: Table) -> str:
+        keys = [each.name for each in table.columns if each.type.is_key]
+        return self.rng.choice([*keys, "id"])
+
+    def _window_query(self, table: Table, suffix: Pair) -> Pair:
+        rng = self.rng
+        partition = rng.choice(("", f"partition by {self._key(table)} "))
+        key = self._key(table)
+        place = rng.choice(
+            (f"order by {key}, id", f"order by {key} desc nulls last, id desc", "order by id")
+        )
+        frame = rng.choice(
+            (
+                "",
+                " rows between 2 preceding and 1 following",
+                " rows between unbounded preceding and unbounded following",
+                " rows between 3 preceding and 1 preceding",
+            )
+        )
+        number = rng.choice(("row_number()", "dense_rank()", f"lag({key}, 2)", f"lead({key})"))
+        framed = rng.choice(("sum(id)", "count(*)", f"count({key})", f"last_value({key})"))
+        if not frame and framed.startswith("last"):
+            # Without a frame Snowflake takes all of the partition.
+            framed = "min(id)"
+        theirs = place.replace(f"{key}, id", f"{key} nulls last, id")
+        qualify = rng.choice(("", " qualify a < 4", " qualify b is not null", " qualify a = b"))
+        if not number.endswith("()") or not framed.startswith(("sum", "count")):
+            qualify = qualify if "null" in qualify else ""
+        head = f"select id, {number} over ({partition}{{}}) as a"
+        head += f", {framed} over ({partition}{{}}{frame}) as b"
+        return Pair(
+            ours=f"{head.format(place, place)} from {table.name}{suffix.ours}{qualify}",
+            theirs=f"{head.format(theirs, theirs)} from {table.name}{suffix.theirs}{qualify}",
+        )
+
+    def _ordered_query(self, table: Table, suffix: Pair) -> Pair:
+        rng, key = self.rng, self._key(table)
+        nulls = rng.choice(("nulls first", "nulls last"))
+        word = rng.choice(("asc", "desc"))
+        tail = f" order by {key} {word} {nulls}, id limit {rng.choice((1, 3, 9))}"
+        tail += rng.choice(("", " offset 2"))
+        return joined("{0}", suffix).within(f"select id from {table.name}{{}}{tail}")
+
+    def _distinct_query(self, table: Table, suffix: Pair) -> Pair:
+        one, other = self._key(table), self._key(table)
+        text = self.rng.choice(
+            (
+                f"select count(distinct {one}), count(distinct {other}), count({one})",
+                f"select distinct {one}, {other}",
+                f"select min({one}), max({other}), min(id), max({one})"
+                if not {table_type(table, each) for each in (one, other)} & set("bxf")
+                else "select min(id), max(id)",
+            )
+        )
+        return suffix.within(f"{text} from {table.name}{{}}")
+
+    def _joined_query(self, table: Table, suffix: Pair) -> Pair:
+        other = self._any()
+        mine, theirs = self._keys(table, other)
+        word = self.rng.choice(("join", "left join", "right join", "full join"))
+        if word in ("right join", "full join"):
+            suffix = Pair(ours="", theirs="")
+        text = (
+            f"select p.id, q.id from (select * from {table.name}{{}}) p {word} {other.name} q"
+            f" on p.{mine} = q.{theirs}"
+        )
+        return suffix.within(text)
+
+    def _united_query(self, table: Table, suffix: Pair) -> Pair:
+        other = self._any()
+        mine, theirs = self._keys(table, other)
+        word = self.rng.choice(("union all", "union", "intersect", "except"))
+        text = f"select {mine} from {table.name}{{}} {word} select {theirs} from {other.name}"
+        return suffix.within(text)
+
+    def _flattened_query(self, table: Table, suffix: Pair) -> Pair:
+        names = [each.name for each in table.columns if each.type.name == "v"]
+        if not names:
+            return suffix.within(f"select count(*) from {table.name}{{}}")
+        name = self.rng.choice(names)
+        return Pair(
+            ours=f"select id, f.key, to_json(f.value) from (select * from {table.name}"
+            f"{suffix.ours}) t, lateral flatten(t.{name}, mode => 'object') f",
+            theirs=f"select id, f.key, f.value from (select * from {table.name}{suffix.theirs}) t,"
+            f" lateral (select unnest(json_keys({name})) as key) k,"
+            f" lateral (select k.key as key, json_extract({name}, '$.' || k.key)::varchar as value)"
+            f" f where json_type({name}) = 'OBJECT'",
+        )
+
+    def _pivot_query(self, table: Table, suffix: Pair) -> Pair:
+        column = self.rng.choice([each for each in table.columns if each.type.is_key])
+        # A pivot compares with each value: NaN and -0.0 stay out.
+        values = [each for each in column.type.literals if column.type.name != "f"][:3]
+        if not values:
+            return suffix.within(f"select count(*) from {table.name}{{}}")
+        listed = ", ".join(f"{each[0]}" for each in values)
+        theirs = ", ".join(
+            f"sum(case when {column.name} = {each[1]} then id end)" for each in values
+        )
+        if column.type.name not in ("n5", "n12", "m", "m20", "s", "b", "d"):
+            return suffix.within(f"select count(*) from {table.name}{{}}")
+        return Pair(
+            ours=f"select * from (select id, {column.name}, mod(id, 3) as r from {table.name}"
+            f"{suffix.ours}) pivot (sum(id) for {column.name} in ({listed}))",
+            theirs=f"select mod(id, 3) as r, {theirs} from {table.name}{suffix.theirs} group by r",
+        )
+
+    def _unpivot_query(self, table: Table, suffix: Pair) -> Pair:
+        by_type: dict[str, list[str]] = {}
+        for each in table.columns:
+            by_type.setdefault(each.type.name, []).append(each.name)
+        names = max(by_type.values(), key=len)
+        listed = ", ".join(names)
+        word = self.rng.choice(("", "include nulls "))
+        theirs = " union all ".join(
+            f"select id, '{each.upper()}', {each} from {table.name}{suffix.theirs}"
+            for each in names
+        )
+        if not word:
+            theirs = f"select * from ({theirs}) u(id, name, value) where value is not null"
+        column = table.column(names[0])
+        shown = column.type.shown.format("value")
+        return Pair(
+            ours=f"select id, name, {shown} from (select id, {listed} from {table.name}"
+            f"{suffix.ours}) unpivot {word}(value for name in ({listed}))",
+            theirs=theirs,
+        )
+
     # Steps
 
     def step(self, counts: dict[str, int]) -> Step:
@@ -785,3 +924,8 @@ class Generator:
             tables=(fresh,),
             is_change=False,
         )
+
+
+def table_type(table: Table, name: str) -> str:
+    """Return the name of the type of a table's column."""
+    return "id" if name == "id" else table.column(name).type.name

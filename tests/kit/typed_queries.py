@@ -57,11 +57,11 @@ def number(precision: int, scale: int = 0) -> Type:
 
 
 TEXT, BOOLEAN, FLOAT = Type(name="varchar"), Type(name="boolean"), Type(name="float")
-DATE, TIMESTAMP = Type(name="date"), Type(name="timestamp_ntz")
+DATE, TIMESTAMP, TIME = Type(name="date"), Type(name="timestamp_ntz"), Type(name="time")
 COUNT = number(18)
 LENGTH = number(8)
 CALL = re.compile(r"(\w+)\(")
-NAMES = ("number", "number", "varchar", "float", "boolean", "date", "timestamp_ntz")
+NAMES = ("number", "number", "varchar", "float", "boolean", "date", "timestamp_ntz", "time")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,8 +139,14 @@ COLUMNS: tuple[tuple[str, Type, bool], ...] = (
     ("e", DATE, True),
     ("t", TIMESTAMP, False),
     ("u", TIMESTAMP, True),
+    ("h", TIME, True),
+    ("r", number(7, 1), True),
+    ("y", TEXT, True),
+    ("z", DATE, True),
 )
 """Name, type, and whether arithmetic stays far from the ends of the type's range."""
+REQUIRED = frozenset({"id", "r", "y", "z"})
+"""The columns that are NOT NULL."""
 
 VALUES: dict[str, tuple[str, ...]] = {
     "n": ("0", "1", "-1", "2", "3", "7", "-7", "10", "99999", "-99999"),
@@ -166,6 +172,10 @@ VALUES: dict[str, tuple[str, ...]] = {
         "'2023-01-31 23:59:59.999999'",
         "'2024-12-30 06:07:08.009'",
     ),
+    "h": ("'00:00:00'", "'23:59:59.999999'", "'12:34:56.789012'", "'00:00:00.000001'"),
+    "r": ("0.0", "0.5", "-0.5", "12.0", "999999.9"),
+    "y": ("''", "'a'", "'B'", "'ab c'", "'ñ'"),
+    "z": ("'2024-02-29'", "'2000-01-01'", "'1970-01-01'", "'2023-12-31'"),
 }
 TABLES = {"t0": 24, "t1": 9, "t2": 0}
 """The rows of each table. An `id` names one row."""
@@ -180,7 +190,8 @@ def rows(table: str) -> list[str]:
     for row_id in range(TABLES[table]):
         cells = [str(row_id)]
         for name, column_type, _ in COLUMNS[1:]:
-            value = "null" if rng.random() < NULL_SHARE else rng.choice(VALUES[name])
+            is_null = name not in REQUIRED and rng.random() < NULL_SHARE
+            value = "null" if is_null else rng.choice(VALUES[name])
             if column_type == FLOAT and value.startswith("'"):
                 value += "::float"
             cells.append(value)
@@ -197,7 +208,7 @@ class Form:
 
     parameters: a letter each: T text, N number, I whole number of at most 10 digits, J column of
     whole numbers, G tame float, F float, B boolean, D date, E tame date, S timestamp, U tame
-    timestamp; and literals: k 0 to 5, p 1 to 4, i -40 to 40, c text of one to two characters,
+    timestamp, H time; and literals: k 0 to 5, p 1 to 4, i -40 to 40, c text of one or two letters,
     l LIKE pattern, r regular expression, y unit of a date, z unit of a timestamp, x decimal places.
     result: a type, or the function that computes it from the parameters' types (None: the digits
     do not suffice). why: the documented behaviour of Snowflake that DuckDB's function lacks.
@@ -543,6 +554,21 @@ FORMS: tuple[Form, ...] = (
     form(TIMESTAMP, "D", "cast({0} as timestamp_ntz)", "cast({0} as timestamp)", SPELLED),
     form(TIMESTAMP, "E", "to_timestamp_ntz({0})", "cast({0} as timestamp)", SPELLED, is_tame=True),
     form(number(9), "EE", "({0} - {1})"),
+    # Times
+    form(number(2), "H", "hour({0})"),
+    form(number(2), "H", "minute({0})"),
+    form(number(2), "H", "second({0})"),
+    form(number(6), "zHH", "datediff({0}, {1}, {2})"),
+    form(TEXT, "H", "cast({0} as varchar)", "left(cast({0} as varchar), 8)", "seconds are shown"),
+    form(TIME, "S", "cast({0} as time)"),
+    form(
+        TIME,
+        "iH",
+        "dateadd('minute', {0}, {1})",
+        "({1} + to_minutes(cast({0} as integer)))",
+        SPELLED,
+    ),
+    form(TIME, "kpp", "time_from_parts({0}, {1}, {2})", "make_time({0}, {1}, {2})", SPELLED),
 )
 
 
@@ -581,7 +607,7 @@ MACROS = (
 # The generator
 
 
-LETTERS = {"T": "varchar", "N": "number", "B": "boolean"}
+LETTERS = {"T": "varchar", "N": "number", "B": "boolean", "H": "time"}
 TAMES = {"G": "float", "E": "date", "U": "timestamp_ntz"}
 WILDS = {"F": "float", "D": "date", "S": "timestamp_ntz"}
 BY_RESULT: dict[str, tuple[Form, ...]] = {
@@ -1115,6 +1141,9 @@ class Generator:
                 return Node(
                     sort=DATE, ours=f"{text}::date", theirs=f"cast({text} as date)", is_tame=True
                 )
+            case "time":
+                text = self._pick(VALUES["h"])
+                return Node(sort=TIME, ours=f"{text}::time", theirs=f"cast({text} as time)")
             case _:
                 text = self._pick(VALUES["u"])
                 return Node(
