@@ -62,7 +62,7 @@ def whole_bytes_max(key: str) -> int:
     """Return the largest body of key that `check_content` needs whole; 0 if its ends suffice."""
     if key.endswith(_HINT):
         return HINT_BYTES_MAX
-    return METADATA_BYTES_MAX if key.endswith((".metadata.json", ".metadata.json.gz")) else 0
+    return METADATA_BYTES_MAX if key.endswith(layout.METADATA_SUFFIXES) else 0
 
 
 def check_content(

@@ -167,9 +167,11 @@ def is_mutable(key: str, role: KeyRole) -> bool:
 # The parts of a key.
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+METADATA_SUFFIXES: Final = (".metadata.json", ".metadata.json.gz")
+"""How the metadata files of tables and views end."""
+
 _META_SUFFIXES = (
-    ".metadata.json",
-    ".metadata.json.gz",
+    *METADATA_SUFFIXES,
     ".avro",
     ".stats",
     ".puffin",

@@ -168,7 +168,7 @@ def adopt(
 
 def check_named(place: records.Place, location: str) -> None:
     """Raise InvalidMetadataFile unless a file of the table bucket is named like metadata."""
-    if not location.endswith((".metadata.json", ".metadata.json.gz")):
+    if not location.endswith(layout.METADATA_SUFFIXES):
         raise errors.InvalidMetadataFile(
             f"{location} is not named like a metadata file (*.metadata.json)"
         )

@@ -168,9 +168,9 @@ class Objects:
         received: holds an MD5 unless attributes have an ETag. A write-once key with the same bytes
         keeps them and takes the attributes. expects: rows on which the permission to write was
         decided; a BucketInfo was read from the bucket's record among them. If one has changed,
-        ExpectationFailed is raised and the body stays, for another attempt; on any other error the
-        body is discarded. Raises NoSuchBucket, InvalidKey, PreconditionFailed, NoSuchKey,
-        ContentDiffers, DiskFull.
+        ExpectationFailed is raised and the body stays, for another attempt; so it does where the
+        outcome is unknown. On any other error it is discarded. Raises NoSuchBucket, InvalidKey,
+        PreconditionFailed, NoSuchKey, ContentDiffers, DiskFull, CommitUnknown, IndexClosed.
         """
         try:
             plan = self._planning(bucket, key, received, attributes, precondition, expects)

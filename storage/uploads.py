@@ -152,8 +152,9 @@ class Uploads:
         """Store a received body as a part, replacing the one of that number.
 
         received must hold an MD5. checksums_text: algorithm -> base64 text, stored with the part.
-        On any error but ExpectationFailed the body is discarded. Raises NoSuchBucket, NoSuchUpload,
-        InvalidPart (number), ExpectationFailed.
+        After ExpectationFailed the body stays, for another attempt; so it does where the outcome is
+        unknown. On any other error it is discarded. Raises NoSuchBucket, NoSuchUpload, InvalidPart
+        (number), ExpectationFailed, CommitUnknown, IndexClosed.
         """
         now_ms = self._now_ms()
         try:

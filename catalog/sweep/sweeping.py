@@ -49,7 +49,6 @@ the second time on new commits wait, so that a sweep ends under steady commits, 
 FILES_LISTED_MAX: Final = 1_000
 TABLE_REPORTS_MAX: Final = 100
 """Reports of runs over one table that are kept; each table has the latest of its sort."""
-METADATA_SUFFIXES: Final = (".metadata.json", ".metadata.json.gz")
 
 State: TypeAlias = Literal["never run", "waiting", "running", "done", "failed"]
 
@@ -654,7 +653,7 @@ def _listed(fate: retention.ObjectFate, seen: model.Seen) -> ListedFile:
 
 
 def _is_metadata_file(key: str, location: layout.Location) -> bool:
-    return key.startswith(f"{location.path}/metadata/") and key.endswith(METADATA_SUFFIXES)
+    return key.startswith(f"{location.path}/metadata/") and key.endswith(layout.METADATA_SUFFIXES)
 
 
 class _Changed(Exception):
