@@ -1202,6 +1202,7 @@ class Waits:
     def __init__(self):
         self.futures = []
         self.tasks = set()
+        self.were_ready = []
 
     async def __call__(self, scope, receive, send):
         raise AssertionError("`begin` comes first")
@@ -1233,6 +1234,7 @@ class Waits:
 
     def answer(self, scope):
         writer = scope["extensions"][asgi.WRITER]
+        self.were_ready.append(writer.is_ready)
         if writer.is_ready:
             body = scope["raw_path"] + b"?" + scope["query_string"]
             writer.send_now(200, b"content-length: %d\r\n" % len(body), body)
@@ -1280,7 +1282,7 @@ def test_a_step_that_raises_is_answered_by_500(caplog):
     assert "planted" in caplog.text
 
 
-def test_a_client_that_leaves_before_its_future_is_done_gets_no_answer():
+def test_a_client_that_leaves_before_its_future_is_done_gets_no_answer(caplog):
     app, watching = Waits(), Watching()
 
     async def talk():
@@ -1290,9 +1292,11 @@ def test_a_client_that_leaves_before_its_future_is_done_gets_no_answer():
             writer.close()
             await until(lambda: not watching.connections)
             app.end()
-            await asyncio.sleep(0)
+            await until(lambda: app.were_ready)
 
     asyncio.run(talk())
+    assert app.were_ready == [False]
+    assert caplog.records == [], "a client that left is no fault of the application"
 
 
 class Breaks:
