@@ -167,7 +167,11 @@ class PayloadError(Exception):
 
 
 class MalformedPayloadHash(PayloadError):
-    """x-amz-content-sha256 is missing or malformed; `actual` is its value."""
+    """x-amz-content-sha256 is malformed; `actual` is its value."""
+
+
+class MissingPayloadHash(PayloadError):
+    """A signed request has no x-amz-content-sha256."""
 
 
 class UnsupportedPayload(PayloadError):

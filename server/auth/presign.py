@@ -71,16 +71,13 @@ def is_v2(query: bytes) -> bool:
 
 
 def parse_v4(pairs: Iterable[tuple[str, str]]) -> PresignV4:
-    """Parse a decoded query. Raises MalformedAuthorization, ExpiresOutOfRange,
-    UnsupportedAuthorization.
+    """Parse a decoded query. Raises MalformedAuthorization, ExpiresOutOfRange.
 
     Each parameter of the signature must occur exactly once.
     """
     parameters = _single(pairs, V4_PARAMETERS)
     if parameters["X-Amz-Algorithm"] != sigv4.ALGORITHM:
-        raise errors.UnsupportedAuthorization(
-            f"X-Amz-Algorithm only supports {sigv4.ALGORITHM}", scheme=parameters["X-Amz-Algorithm"]
-        )
+        raise _malformed(f"X-Amz-Algorithm only supports {sigv4.ALGORITHM}")
     timestamp = parameters["X-Amz-Date"]
     signed_at_ms = sigv4.parse_timestamp(timestamp)
     if signed_at_ms is None:

@@ -428,9 +428,7 @@ class Verifier:
         if face == dispatch.S3:
             raw = joined.get(b"x-amz-content-sha256")
             if raw is None:
-                raise errors.MalformedPayloadHash(
-                    "x-amz-content-sha256 is missing from a signed request", actual=""
-                )
+                raise errors.MissingPayloadHash("a signed request has no x-amz-content-sha256")
             content_sha256 = raw.decode("latin-1")
             _check_coverage(joined, claim.covered)
         token = joined.get(b"x-amz-security-token")

@@ -456,6 +456,11 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     auth_errors.PostBodyTooSmall: S3WireError(status=400, code="EntityTooSmall"),
     auth_errors.PostBodyTooLarge: S3WireError(status=400, code="EntityTooLarge"),
     auth_errors.MalformedPayloadHash: S3WireError(status=400, code="InvalidArgument"),
+    auth_errors.MissingPayloadHash: S3WireError(
+        status=400,
+        code="InvalidRequest",
+        message="Missing required header for this request: x-amz-content-sha256",
+    ),
     auth_errors.UnsupportedPayload: S3WireError(status=501, code="NotImplemented"),
     auth_errors.PayloadHashMismatch: S3WireError(
         status=400,

@@ -68,7 +68,7 @@ def test_parse_v4_refuses_a_validity_out_of_range(expires):
 
 
 def test_parse_v4_names_an_algorithm_it_does_not_take():
-    with pytest.raises(errors.UnsupportedAuthorization):
+    with pytest.raises(errors.MalformedAuthorization, match="AWS4-HMAC-SHA256"):
         presign.parse_v4({**V4, "X-Amz-Algorithm": "AWS4-ECDSA-P256-SHA256"}.items())
 
 

@@ -380,7 +380,7 @@ def test_signature_for_one_service_opens_no_other():
 
 def test_s3_request_without_payload_hash_is_refused():
     sent = as_request(signed(signer=botocore_auth.SigV4Auth))
-    with pytest.raises(errors.MalformedPayloadHash):
+    with pytest.raises(errors.MissingPayloadHash):
         verify(sent)
 
 

@@ -290,6 +290,28 @@ def test_a_wrong_secret_and_an_unknown_key_have_aws_errors_of_their_own(
     assert (unknown.status, unknown.code) == (403, "InvalidAccessKeyId")
 
 
+def test_a_signature_without_the_hash_of_the_body_is_an_invalid_request(
+    place: kit.ObjectStore,
+) -> None:
+    signed = kit.sign(place, "GET", "/shared/open/k", payload_hash="UNSIGNED-PAYLOAD")
+    del signed["x-amz-content-sha256"]
+    answer = kit.send(place, "GET", "/shared/open/k", signed)
+    assert (answer.status, answer.code) == (400, "InvalidRequest")
+    message = "Missing required header for this request: x-amz-content-sha256"
+    assert answer.element("Message") == message
+    answer = kit.call(place, "GET", "/shared/open/k", payload_hash="sailor")
+    assert (answer.status, answer.code) == (400, "InvalidArgument")
+
+
+def test_a_presigned_url_of_another_algorithm_names_its_parameter(place: kit.ObjectStore) -> None:
+    client = kit.client(place, config={"signature_version": "s3v4"})
+    url = client.generate_presigned_url("get_object", Params={"Bucket": "shared", "Key": "open/k"})
+    target = url.partition(f":{place.port}")[2].replace("HMAC-SHA256", "HMAC-SHA512")
+    answer = kit.send(place, "GET", target)
+    assert (answer.status, answer.code) == (400, "AuthorizationQueryParametersError")
+    assert "X-Amz-Algorithm" in answer.element("Message")
+
+
 def test_an_authorization_that_is_no_signature_is_an_invalid_argument(
     place: kit.ObjectStore,
 ) -> None:
