@@ -145,14 +145,16 @@ def total(call: FunctionCall) -> Expr:
             operand = exprs.derived(code.exactly(operand, wide), wide, [operand])
     result = sqltypes.number(declared, sql_type.scale)
     precision = operand.type.precision
-    if precision + len(str(rows)) > sqltypes.PRECISION_MAX:
-        # The engine's sum of such decimals wraps; one of twice the width is exact.
+    # The engine's sum of decimals wraps; one of twice the width is exact.
+    doubles = precision + len(str(rows)) > sqltypes.PRECISION_MAX
+    if not call.over:
+        operand = rewrites.added(operand, doubles=doubles)
+    elif doubles:
         exact = code.arrow(operand, rewrites.double_width(operand.type))
         operand = exprs.derived(exact, operand.type, [operand])
-    elif precision + len(str(ROWS_MAX)) > sqltypes.PRECISION_MAX:
-        exact_sum = code.exactly(_aggregate(call, "sum", operand), result)
-        return call.aggregated(_of_at_most(call, rows, exact_sum, result), result, [operand])
-    added = code.exactly(_aggregate(call, "sum", operand), result)
+    added: code.Code = code.exactly(_aggregate(call, "sum", operand), result)
+    if not doubles and precision + len(str(ROWS_MAX)) > sqltypes.PRECISION_MAX:
+        added = _of_at_most(call, rows, added, result)
     return call.aggregated(added, result, [operand])
 
 

@@ -13,6 +13,7 @@ import decimal
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sql import errors, intervals, kernelforms, kernels, moment_kernels, zoned_kernels
 from sql.dialect import formats, sqltypes
@@ -1195,7 +1196,7 @@ def multiply(left: Expr, right: Expr) -> Expr:
             code.infix(ours, "*", theirs), sql_type, is_lossy=is_rounded
         )
         if engine_scale == sql_type.scale and _may_stand_twice(left, right):
-            exact = _usual_width(left, right, sql_type, exact)
+            exact = _within_digits(code.infix(left, "*", right), sql_type, exact)
         return exprs.derived(exact, sql_type, [left, right])
     product = exprs.derived(code.infix(left, "*", right), sql_type, [left, right])
     return _settled(product, sql_type, engine_scale=engine_scale)
@@ -1214,16 +1215,14 @@ def _may_stand_twice(*operands: Expr) -> bool:
     )
 
 
-def _usual_width(
-    left: Expr, right: Expr, sql_type: sqltypes.SqlType, exact: code.Code
-) -> code.Case:
-    """Return a product of two decimals, multiplied in the engine's usual width where it fits.
+def _within_digits(product: code.Code, sql_type: sqltypes.SqlType, exact: code.Code) -> code.Case:
+    """Return a product as the engine computes it, and exact for one of more digits than sql_type.
 
     The engine fails at a product beyond 127 bits, and does not see that one within them has more
-    than 38 digits. exact: the product of any size, in an expression that fails at such a one.
-    Multiplied in twice the width, products take more CPU time: figures in decision 0095.
+    than 38 digits. exact: the same product, in an expression that fails at such a one. It is
+    computed for no other row: multiplied in twice the width, or compared by a cast, products take
+    more CPU time. Figures are in decision 0095.
     """
-    product = code.infix(left, "*", right)
     digits = (9,) * sql_type.precision
     low, high = (
         code.exactly(f"{decimal.Decimal((sign, digits, -sql_type.scale)):f}", sql_type)
@@ -1364,6 +1363,64 @@ def _settled(result: Expr, sql_type: sqltypes.SqlType, engine_scale: int | None 
     if engine_scale is not None and engine_scale > sql_type.scale:
         exact = code.call("round", exact, sql_type.scale)
     return dataclasses.replace(result, code=code.exactly(exact, sql_type))
+
+
+def added(operand: Expr, *, doubles: bool) -> Expr:
+    """Return a NUMBER as SUM adds it, which takes any decimal: products in it are not cast.
+
+    The engine's type of a product has one digit more than ours, which no product of such factors
+    fills; to cast to ours it compares each value with its ends, which is slow. doubles: in decimals
+    of twice the usual width, whose sum is exact. Otherwise the sum relies on the digits of what it
+    adds. A file may have values of more digits than its columns declare, so a product is compared
+    with the ends of its type, in less time than by a cast.
+    """
+    # SUM computes it of rows: elsewhere the same product may be a key of GROUP BY, by its text.
+    if any(type(node) is code.Subquery for node in substitution.nodes([operand])):
+        plain = operand
+    else:
+        plain = substitution.substituted(operand, _bare_factors)
+    product = _bare(plain)
+    if doubles:
+        digits = operand.type.precision + (product is not plain)
+        computed: code.Code = code.arrow(product, f"Decimal256({digits}, {operand.type.scale})")
+    elif product is not plain and _may_stand_twice(operand):
+        computed = _within_digits(product.code, operand.type, operand.code)
+    elif plain is operand:
+        return operand
+    else:
+        computed = plain.code
+    return exprs.derived(computed, operand.type, [operand])
+
+
+def _bare_factors(node: Any) -> Any:
+    """Return a product whose factors are products that are not cast; None for what has none."""
+    if type(node) is not code.Infix or node.operators != ("*",):
+        return None
+    operands = tuple(_bare(each) if type(each) is Expr else each for each in node.operands)
+    is_same = all(ours is theirs for ours, theirs in zip(operands, node.operands, strict=True))
+    return None if is_same else dataclasses.replace(node, operands=operands)
+
+
+def _bare(operand: Expr) -> Expr:
+    """Return a product of decimals as the engine computes it, anything else as it is."""
+    settled = operand.code
+    if type(settled) is not code.Cast or settled.lenient or settled.is_named:
+        return operand
+    product = settled.operand
+    if type(product) is not code.Infix or product.operators != ("*",):
+        return operand
+    factors = [each for each in product.operands if type(each) is Expr and _is_decimal(each.type)]
+    digits = sum(factor.type.precision for factor in factors)
+    scale = sum(factor.type.scale for factor in factors)
+    if len(factors) != 2 or (digits, scale) != (operand.type.precision, operand.type.scale):
+        return operand
+    # No deeper than the digits of a NUMBER: each factor has one at least.
+    bare = dataclasses.replace(product, operands=tuple(map(_bare, factors)))
+    return exprs.derived(bare, operand.type, [operand])
+
+
+def _is_decimal(sql_type: sqltypes.SqlType) -> bool:
+    return sql_type.name == "fixed" and not sql_type.is_integer
 
 
 # Logic and comparison
