@@ -31,6 +31,7 @@ from sql import (
     sessions,
     staged_reads,
     stored_views,
+    tablecolumns,
     tabletypes,
     threads,
     transactions,
@@ -488,6 +489,7 @@ class Planning:
             raise query_names.fault
         session, needs = execution.session, query_names.needs
         loaded: dict[tuple[idents.TableIdent, bool], tables.LoadedTable] = {}
+        current: dict[idents.TableIdent, tuple[pinned.PinnedTable, tablecolumns.Bounds | None]] = {}
         stored: list[pinned.PinnedTable | None] = []
         described: list[shapes.TableShape] = []
         ready: dict[int, engine.Relation] = {}
@@ -532,11 +534,17 @@ class Planning:
                     if use.moment is None
                     else await self._tables.fetch_at(named.ident, named.pointer)
                 )
-            reader = self._readers.of(session.principal, loaded[key])
-            table = await pinned.find_snapshot(reader, use.moment)
-            if not execution.trusts_statistics:
-                self._relations.distrust([table])
-            ends = await self._relations.bounds(table) if needs.wants_bounds else None
+            opened = current.get(named.ident) if use.moment is None else None
+            if opened is None:
+                reader = self._readers.of(session.principal, loaded[key])
+                table = await pinned.find_snapshot(reader, use.moment)
+                if not execution.trusts_statistics:
+                    self._relations.distrust([table])
+                ends = await self._relations.bounds(table) if needs.wants_bounds else None
+                if use.moment is None:
+                    current[named.ident] = (table, ends)
+            else:
+                table, ends = opened
             width = len(table.fields)
             described.append(
                 await threads.for_columns(
@@ -718,6 +726,7 @@ class Planning:
         empty: bool,
     ) -> tuple[engine.Relation, ...]:
         relations = []
+        read: dict[tuple[int, Any], engine.Relation] = {}
         tables_by_use = zip(query_tables.shapes, query_tables.tables, strict=True)
         for index, (shape, table) in enumerate(tables_by_use):
             if table is None:
@@ -733,17 +742,19 @@ class Planning:
                 )
                 relations.append(relation)
             else:
-                relations.append(
-                    await self._relations.relation(
+                conditions = tuple(query.filters.get(index, ()))
+                same = read.get((id(table), conditions))
+                if same is None:
+                    same = read[id(table), conditions] = await self._relations.relation(
                         table,
                         shape.relation,
-                        conditions=query.filters.get(index, ()),
+                        conditions=conditions,
                         zone=execution.zone,
                         owner=execution.session.principal.name,
                         query_id=execution.query_id,
                         warehouse=execution.session.warehouse,
                     )
-                )
+                relations.append(dataclasses.replace(same, name=shape.relation))
         return tuple(relations)
 
     def seconds(self, execution: Execution) -> float:

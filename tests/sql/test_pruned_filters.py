@@ -241,3 +241,34 @@ def test_where_with_very_many_parts_reads_every_file_and_finds_its_rows(bench: B
     for number in range(20):
         nested = f"({nested} or n = {9 + number} and n < 100)"
     assert bench.rows(f"select n from t where {nested}") == [(9,), (9,)]
+
+
+def test_uses_of_one_table_that_read_the_same_files_are_planned_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+    usual = bench.local.scans.plan
+
+    async def plan(reader: Any, **more: Any) -> Any:
+        planned.append(more["predicate"])
+        return await usual(reader, **more)
+
+    monkeypatch.setattr(bench.local.scans, "plan", plan)
+    text = (
+        "select x.n, y.s, (select max(s) from t where n = 9), (select count(*) from t where n = 5)"
+        " from t x join t y on x.n = y.n where x.n = 5 and y.n = 5 order by 1"
+    )
+    assert bench.rows(text) == [(5, "c", "é", 2)] * 4
+    assert len(planned) == len({repr(predicate) for predicate in planned}) == 2
+
+
+def test_uses_of_one_table_at_two_moments_read_each_its_own(bench: Bench) -> None:
+    bench.rows("create or replace table w (n int)")
+    bench.rows("insert into w values (1)")
+    bench.rows("insert into w values (2)")
+    first = bench.local.session.query_ids[-2]
+    text = (
+        "select (select count(*) from w), (select count(*) from w at (statement => '{}')),"
+        " (select count(*) from w where n > 0)"
+    )
+    assert bench.rows(text.format(first)) == [(2, 1, 2)]
