@@ -488,14 +488,17 @@ def _instants_of_texts(
         try:
             moment, cycle = far_or_near(parse, text)
             offset = moment.utcoffset()
+            if offset is not None and moment.year == datetime.MAXYEAR:
+                moment.astimezone(datetime.UTC)  # raises OverflowError beyond that year
         except (ValueError, OverflowError):
             if not lenient:
                 raise
+            moment, offset, cycle = None, None, 0
         moments.append(None if moment is None else moment.replace(tzinfo=None))
         offsets.append(None if offset is None else offset // datetime.timedelta(microseconds=1))
         cycles.append(cycle)
     read = later_cycles(pa.array(moments, pa.timestamp("us")), cycles)
-    # Not by Python's astimezone: the first hours of year 1 may lie in year 0 of UTC.
+    # Not as Python's astimezone: the first hours of year 1 may lie in year 0 of UTC.
     moved = pa.array(offsets, pa.int64())
     at_utc = pc.subtract(read.cast(pa.int64()), moved).cast(result)
     instants = pc.if_else(moved.is_valid(), at_utc, zones.instants_of(read, zone))
