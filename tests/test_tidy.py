@@ -331,7 +331,7 @@ def test_a_constant_table_is_never_changed() -> None:
     assert faults == []
 
 
-MUTATING = {"append", "update", "add", "pop", "clear", "remove"}
+MUTATING = {"append", "extend", "insert", "update", "add", "setdefault", "pop", "clear", "remove"}
 
 
 def test_only_the_disk_module_syncs_and_moves() -> None:
@@ -375,8 +375,7 @@ def test_what_runs_in_a_transaction_assigns_no_outer_variable() -> None:
     faults = []
     for path, node in nodes(ast.FunctionDef):
         assert isinstance(node, ast.FunctionDef)
-        views = [each.annotation for each in node.args.args if each.annotation is not None]
-        if not any(ast.unparse(view).rpartition(".")[2] == "Reading" for view in views):
+        if not is_of_reading(node):
             continue
         assigned = {
             each.id
@@ -392,6 +391,37 @@ def test_what_runs_in_a_transaction_assigns_no_outer_variable() -> None:
             and (each in node.body or not assigned.issuperset(each.names))
         ]
     assert faults == []
+
+
+def test_what_runs_in_a_transaction_changes_no_outer_collection() -> None:
+    """As for variables. `batch.decide_in_order` makes its list anew each time it is planned."""
+    faults = []
+    for path, node in nodes(ast.FunctionDef):
+        assert isinstance(node, ast.FunctionDef)
+        if not is_of_reading(node):
+            continue
+        below = walk(node)
+        own = {each.arg for each in below if isinstance(each, ast.arg)}
+        own |= {
+            each.id
+            for each in ast.walk(node)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        for each in below:
+            match each:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                    if method in MUTATING and name not in own:
+                        faults.append(f"{label(path)}: {node.name}: {name}.{method}")
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                    if name not in own:
+                        faults.append(f"{label(path)}: {node.name}: {name}[...]")
+    assert faults == ["storage/batch.py: derive: results.append"]
+
+
+def is_of_reading(function: ast.FunctionDef) -> bool:
+    """Return whether a function gets a state of the index that is not committed."""
+    annotations = [each.annotation for each in function.args.args if each.annotation is not None]
+    return any(ast.unparse(each).rpartition(".")[2] == "Reading" for each in annotations)
 
 
 def test_a_tables_file_is_read_by_the_proof_that_its_reader_may() -> None:
