@@ -328,7 +328,8 @@ class Index:
     def commit_now(self, batch: Batch) -> None:
         """Commit, blocking; for threads without an event loop, such as recovery."""
         future: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._check_open()
+        if self._closed:
+            raise _closed()
         waiting = _Waiting(batch=batch, future=future, loop=None, has_long_turn=True)
         self._queue.put(_Group(waiting=[waiting]))
         future.result()
@@ -366,14 +367,11 @@ class Index:
         _commit_first(transaction, self._disk)
         return databases
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise errors.IndexClosed("the index is closed")
-
     def _gather(self, waiting: _Waiting, loop: asyncio.AbstractEventLoop) -> None:
         """Delay a Batch for those that the loop's other tasks are about to commit, and while the
         writer has an earlier group of the loop."""
-        self._check_open()
+        if self._closed:
+            raise _closed()
         lane = self._lanes.get(loop)
         if lane is None:
             lane = self._lanes[loop] = _Lane(loop)
@@ -578,7 +576,7 @@ class Index:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
         for each in settled:
             if each.waiting.loop is None:
-                _finish(each)
+                _finish((each,))
             else:
                 by_loop.setdefault(each.waiting.loop, []).append(each)
         for loop, results in by_loop.items():
@@ -589,8 +587,7 @@ class Index:
 
     def _deliver(self, loop: asyncio.AbstractEventLoop, settled: Sequence[_Settled]) -> None:
         """Finish what waits for these results, then begin the loop's next group."""
-        for each in settled:
-            _finish(each)
+        _finish(settled)
         lane = self._lanes.get(loop)
         if lane is not None:
             lane.outstanding -= len(settled)
@@ -1013,11 +1010,16 @@ def _is_full(error: BaseException) -> bool:
     return isinstance(error, lmdb.Error) and "No space left" in str(error)
 
 
-def _finish(settled: _Settled) -> None:
-    future = settled.waiting.future
-    if future.done():
-        return
-    if settled.error is None:
-        future.set_result(settled.result)
-    else:
-        future.set_exception(settled.error)
+def _closed() -> errors.IndexClosed:
+    return errors.IndexClosed("the index is closed")
+
+
+def _finish(settled: Iterable[_Settled]) -> None:
+    for each in settled:
+        future = each.waiting.future
+        if future.done():
+            continue
+        if each.error is None:
+            future.set_result(each.result)
+        else:
+            future.set_exception(each.error)

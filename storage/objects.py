@@ -216,10 +216,13 @@ class Objects:
         """Return what plans a put, given bodies that were compared: the object, and whether its
         body is used."""
         encoded = names.check_key(key)
+        judged: bytes | None = None
+        others = expects
         if isinstance(bucket, str):
-            name, bucket_id, judged = bucket, lookups.id_of(self._index, bucket), None
+            name, bucket_id = bucket, lookups.id_of(self._index, bucket)
         else:
-            name, bucket_id, judged = bucket.name, bucket.bucket_id, _bucket_record(expects)
+            name, bucket_id = bucket.name, bucket.bucket_id
+            judged, others = _without_bucket(expects, name)
         new = self._new_object(received, attributes)
 
         def decide(equal: puts.Equal | None) -> Decision[tuple[ObjectInfo, bool]]:
@@ -228,8 +231,10 @@ class Objects:
                 info, used, writes = puts.plan_put(
                     reading, name, bucket_id, bucket_row, key, encoded, new, precondition, equal
                 )
+                # The expected record was just read in this transaction: it need not be read again.
+                left = others if bucket_row == judged else expects
                 derive = puts.vacate_after(bucket_id, encoded)
-                change = Batch(expects=expects, writes=tuple(writes), derive=derive)
+                change = Batch(expects=left, writes=tuple(writes), derive=derive)
                 return Decided(result=(info, used), batch=change)
 
             return put
@@ -288,7 +293,8 @@ class Objects:
                 )
             named = puts.name_repeating(reading, bucket.bucket_id, received.body, repeated, new)
             segments, naming = named or bodies.name_new(received.body, row=new.row)
-            record = new.record(segments, None, bucket_row)
+            versioning = records.versioning(bucket_row)
+            record = new.record(segments, None, bucket_row, versioning=versioning)
             put = Put(store=Store.OBJECTS, key=address, value=records.encode(record))
             return (*placing, *naming, put)
 
@@ -801,12 +807,16 @@ class Objects:
         )
 
 
-def _bucket_record(expects: tuple[Expect, ...]) -> bytes | None:
-    """Return the record of the bucket that a write expects; None if it expects none."""
-    for expect in expects:
-        if expect.store is Store.BUCKETS:
-            return expect.value
-    return None
+def _without_bucket(
+    expects: tuple[Expect, ...], name: str
+) -> tuple[bytes | None, tuple[Expect, ...]]:
+    """Return the record of the bucket that a write expects, None if it expects none, and what it
+    expects besides."""
+    row_key = name.encode()
+    for position, expect in enumerate(expects):
+        if expect.store is Store.BUCKETS and expect.key == row_key:
+            return expect.value, (*expects[:position], *expects[position + 1 :])
+    return None, expects
 
 
 async def decide_once(

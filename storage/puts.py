@@ -24,6 +24,7 @@ from storage.model import (
     Repeated,
     Segment,
     SegmentBody,
+    Versioning,
 )
 
 Equal: TypeAlias = tuple[tuple[Segment, ...], Body]
@@ -56,10 +57,12 @@ class NewObject(msgspec.Struct, frozen=True, kw_only=True):
         segments: tuple[Segment, ...],
         before: records.ObjectRecord | None,
         bucket_row: bytes,
+        *,
+        versioning: Versioning | None,
     ) -> records.ObjectRecord:
         sequence, version_id = versions.identity(
             before,
-            records.versioning(bucket_row),
+            versioning,
             now_ms=self.now_ms,
             random_id=self.random_id,
         )
@@ -106,7 +109,7 @@ def plan_put(
         if added or change.removed
         else ()
     )
-    record = new.record(segments, before, bucket_row)
+    record = new.record(segments, before, bucket_row, versioning=versioning)
     writes: list[Write] = [
         *placing,
         *naming,
@@ -157,7 +160,7 @@ def _plan_rewrite(
     if (before.etag, before.attributes) == (new.etag, new.attributes):
         after = records.with_tombstone(before, None)
     else:
-        after = new.record(before.segments, before, bucket_row)
+        after = new.record(before.segments, before, bucket_row, versioning=None)
     stored = records.encode(after)
     info = records.object_info(bucket, key, stored)
     if after == before:

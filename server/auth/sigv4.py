@@ -301,7 +301,7 @@ def unsigned_names(
     missing = [
         name
         for name in headers
-        if name not in covered and name.startswith(b"x-amz-") and name not in excepted
+        if name not in covered and name[:6] == b"x-amz-" and name not in excepted
     ]
     return tuple(sorted(name.decode("latin-1") for name in missing)) if missing else ()
 

@@ -519,7 +519,7 @@ class Verifier:
             method=request.method,
             raw_path=request.raw_path,
             query=request.query,
-            headers=tuple([joined.get(name) for name in claim.names]),
+            headers=tuple(map(joined.get, claim.names)),
             timestamp=signed.timestamp,
             payload_hash=payload_hash,
         )
@@ -528,17 +528,19 @@ class Verifier:
             self._remember(request, signed, verdict)
         if entry is None:
             raise _no_access_key(credential.access_key)
-        payload = chunked.UNSIGNED_PAYLOAD
-        if face == dispatch.S3:
+        payload, content_sha256 = chunked.UNSIGNED_PAYLOAD, signed.content_sha256
+        if content_sha256 is None:
+            content_sha256 = chunked.UNSIGNED
+        if face == dispatch.S3 and content_sha256 != chunked.UNSIGNED:
             seed = None
-            if (signed.content_sha256 or "").startswith(chunked.STREAMING_PREFIX):
+            if content_sha256.startswith(chunked.STREAMING_PREFIX):
                 seed = chunked.Seed(
                     signing_key=self._signing_key(entry.secret_key, credential)[0],
                     timestamp=signed.timestamp,
                     scope=credential.scope,
                     signature=signed.signature,
                 )
-            payload = _payload_of(joined, signed.content_sha256, seed)
+            payload = _payload_of(joined, content_sha256, seed)
         return callers.Caller(
             principal=self._in_context(entry.principal, request),
             payload=payload,

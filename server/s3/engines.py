@@ -461,10 +461,16 @@ def encrypted_by(services: S3Services) -> asgi.ResponseHeaders:
 def headers_of_write(
     services: S3Services, call: calls.Call, info: model.ObjectInfo
 ) -> asgi.ResponseHeaders:
-    """Return the headers of a write that depend on the bucket: encryption, and expiration where a
-    lifecycle rule removes the object."""
+    """Return the headers of a write that depend on the bucket; see `headers_in_bucket`."""
+    return headers_in_bucket(services, ruling(call, info.bucket, info.key).bucket, info)
+
+
+def headers_in_bucket(
+    services: S3Services, bucket: model.BucketInfo | None, info: model.ObjectInfo
+) -> asgi.ResponseHeaders:
+    """Return the headers of a write to a bucket: encryption, and expiration where a lifecycle rule
+    removes the object."""
     headers = encrypted_by(services)
-    bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None or lifecycle.SETTING not in bucket.settings:
         return headers
     return (*headers, *_expiration(services, bucket, info, None))

@@ -149,7 +149,7 @@ def _put_arrived(
         put: asyncio.Future[tuple[model.ObjectInfo, bool]],
     ) -> asgi.Response | Awaitable[asgi.Response]:
         try:
-            return _answer_put(services, call, put.result()[0])
+            return _answer_put(services, held.bucket, put.result()[0])
         except (
             storage_errors.ContentDiffers,
             storage_errors.ExpectationFailed,
@@ -178,7 +178,8 @@ async def _receive_and_put(
             size_bytes=operation.size_bytes,
             integrity=operation.integrity,
         )
-    return _answer_put(services, call, await store(services, call, *arrived))
+    info = await store(services, call, *arrived)
+    return _answer_put(services, engines.ruling(call, info.bucket, info.key).bucket, info)
 
 
 async def store(
@@ -265,9 +266,9 @@ def _attributes_of(
 
 
 def _answer_put(
-    services: engines.S3Services, call: calls.Call, info: model.ObjectInfo
+    services: engines.S3Services, bucket: model.BucketInfo | None, info: model.ObjectInfo
 ) -> asgi.Response:
-    further = engines.headers_of_write(services, call, info)
+    further = engines.headers_in_bucket(services, bucket, info)
     return asgi.Response(200, (*wire.written_version(info), *further), prepared=_lines_of_put(info))
 
 

@@ -11,7 +11,6 @@ reads no headers but those that frame the message.
 from __future__ import annotations
 
 import asyncio
-import functools
 import http
 import logging
 import re
@@ -100,7 +99,7 @@ class Cycle:
         "_direct",
         "_event",
         "_outlet",
-        "_waits",
+        "_step",
         "_whole",
         "buffered_bytes",
         "chunked",
@@ -131,7 +130,7 @@ class Cycle:
         self._event: asyncio.Event | None = None
         self._arriving: asyncio.Future[None] | None = None
         self._direct = False
-        self._waits = False
+        self._step: Callable[[], Awaitable[None] | None] | None = None
         self._whole = False
         self.scope = scope
         self.keep_alive = keep_alive
@@ -156,7 +155,7 @@ class Cycle:
             log.exception("the application raised an exception")
             self._fail()
             return None
-        if rest is None and not self._waits and not self.complete:
+        if rest is None and self._step is None and not self.complete:
             self._check_answered()
         return rest
 
@@ -180,13 +179,12 @@ class Cycle:
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
     ) -> None:
         """Call step once future is done. It answers, or returns an awaitable of the rest."""
-        self._waits = True
-        future.add_done_callback(functools.partial(self._take_step, step))
+        self._step = step
+        future.add_done_callback(self._take_step)
 
-    def _take_step(
-        self, step: Callable[[], Awaitable[None] | None], _: asyncio.Future[Any]
-    ) -> None:
-        self._waits = False
+    def _take_step(self, _: asyncio.Future[Any]) -> None:
+        step, self._step = self._step, None
+        assert step is not None, "one future is waited for at a time"
         try:
             rest = step()
         except Exception:
@@ -195,7 +193,7 @@ class Cycle:
             return
         if rest is not None:
             self._outlet.run(self.finish(rest))
-        elif not self._waits:
+        elif self._step is None:
             self._check_answered()
 
     def _check_answered(self) -> None:

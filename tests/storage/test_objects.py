@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from storage import checksums, errors, objects, records
-from storage.batch import Store
+from storage.batch import Expect, Store
 from storage.model import (
     ByteRange,
     Deleted,
@@ -551,6 +551,30 @@ def test_set_tags_changes_the_tags_alone(storage: Storage, clock: folders.Clock)
     assert (after.modified_at_ms, after.etag) == (info.modified_at_ms, info.etag)
     with pytest.raises(errors.NoSuchKey):
         run(storage.objects.set_tags("raw", "absent", {}))
+
+
+@pytest.mark.parametrize("stale", ["raw", "beside"])
+@pytest.mark.parametrize("expected", [("raw",), ("raw", "beside"), ("beside", "raw")])
+def test_a_put_is_refused_if_the_record_of_any_bucket_that_it_expects_has_changed(
+    storage: Storage, stale: str, expected: tuple[str, ...]
+) -> None:
+    run(storage.buckets.create("beside", bucket_type="general", owner="", region="us-east-1"))
+    read = {name: storage.buckets.read(name, storage.index) for name in ("raw", "beside")}
+    run(storage.buckets.update(stale, {"cors": "other"}))
+    expects = tuple(
+        Expect(store=Store.BUCKETS, key=name.encode(), value=read[name][1]) for name in expected
+    )
+    body = run(storage.blobs.store(b"x", digests=folders.MD5))
+    putting = storage.objects.put(
+        read["raw"][0], "k", body, attributes=folders.PLAIN, expects=expects
+    )
+    if stale in expected:
+        with pytest.raises(errors.ExpectationFailed):
+            run(putting)
+        with pytest.raises(errors.NoSuchKey):
+            storage.objects.head("raw", "k")
+    else:
+        assert run(putting).key == "k"
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 900])
