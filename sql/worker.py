@@ -121,6 +121,8 @@ class _Outgoing:
 
     def __init__(self, writer: asyncio.StreamWriter, bulk: socket.socket) -> None:
         writer.transport.set_write_buffer_limits(0)  # so that `drain` waits until all is sent
+        # Both sides of a small buffer wake each other for every part of a chunk.
+        bulk.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, frames.BUFFER_BYTES)
         self._writer = writer
         self._bulk = bulk
         self._chunk: asyncio.Task[None] | None = None
