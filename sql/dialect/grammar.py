@@ -116,6 +116,30 @@ class Boathouse(snowflake.Snowflake):
                 self.raise_error("SET")
             return table
 
+        def _parse_connect(self, skip_start_token: bool = False) -> exp.Connect | None:
+            connect = super()._parse_connect(skip_start_token)
+            if connect is not None and skip_start_token:
+                # START WITH comes last in the text, by which placeholders are numbered.
+                connect.set("start", connect.args.pop("start", None))
+            return connect
+
+        def _parse_connect_with_prior(self) -> exp.Expr | None:
+            """Parse CONNECT BY's condition, where PRIOR binds as a sign does.
+
+            Stock sqlglot reads `PRIOR a + b` as PRIOR of the sum. It also writes PRIOR into what
+            all parsers share, where it stays after a syntax error.
+            """
+            own: Any = self
+            outside = own.NO_PAREN_FUNCTION_PARSERS
+            own.NO_PAREN_FUNCTION_PARSERS = {
+                **outside,
+                "PRIOR": lambda _: self.expression(exp.Prior(this=self._parse_unary())),
+            }
+            try:
+                return self._parse_disjunction()
+            finally:
+                own.NO_PAREN_FUNCTION_PARSERS = outside
+
         def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
             """Parse the list or query after IN; sqlglot takes none for an unknown field."""
             parsed = super()._parse_in(this, alias)

@@ -11,9 +11,9 @@ reads the rows of
         on "hierarchy 0".id = t.boss)
     select * from "hierarchy 0"
 
-in the place of t. CONNECT_BY_ROOT and SYS_CONNECT_BY_PATH are further columns of it, which `*` does
-not contain. WHERE holds for these rows, as in Snowflake. A row is read for each way that leads to
-it; one that leads back to itself ends at the limits of the statement alone.
+in the place of t. CONNECT_BY_ROOT and SYS_CONNECT_BY_PATH are further columns of it. No `*` shows
+them or the level. WHERE holds for these rows, as in Snowflake. A row is read for each way that
+leads to it; one that leads back to itself ends at the limits of the statement alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import grammar
+from sql.dialect import grammar, references
 
 PATH = "SYS_CONNECT_BY_PATH"
 
@@ -33,6 +33,7 @@ def expand(tree: Any) -> Any:
     selects = [node for node in tree.find_all(exp.Select) if node.args.get("connect")]
     if len(selects) > limits.HIERARCHIES_MAX:
         raise errors.too_complex(f"more than {limits.HIERARCHIES_MAX} CONNECT BY")
+    references.number_placeholders(tree)  # conditions are moved
     for number, select in enumerate(reversed(selects)):  # the inner ones first
         _Hierarchy(select, number).expand()
     return tree
@@ -65,15 +66,14 @@ class _Hierarchy:
             raise errors.unsupported("CONNECT BY of anything but one table or query")
         self._alias = _alias_of(source)
         condition = self._below(connect.args.get("connect"))
+        stars: list[exp.Star] = []
         for key, value in list(select.args.items()):
             if key not in ("from_", "with_", "connect"):
                 for node in value if isinstance(value, list) else [value]:
                     self._replace_functions(node)
-        for item in select.expressions:
-            star = item.this if isinstance(item, exp.Column) else item
-            if isinstance(star, exp.Star):
-                hidden = [exp.Column(this=name.copy()) for name, _, _ in self._columns]
-                star.set("except_", [*(star.args.get("except_") or ()), *hidden])
+                    stars += _own(node, exp.Star)
+        for star in stars:
+            star.set("hidden", [str(name.this) for name, _, _ in self._columns])
         start = connect.args.get("start")
         select.set("connect", None)
         from_.set("this", self._query(source, start, condition))

@@ -217,6 +217,8 @@ ARGUMENT_ORDER = {
     "laterals": 6,
     "joins": 6,
     "where": 7,
+    "connect": 7,
+    "start": 7,
     "group": 8,
     "having": 9,
     "qualify": 10,

@@ -368,10 +368,13 @@ class QueryScope:
             if not sources:
                 raise errors.invalid_identifier(names.dotted(path))
         spread = []
+        hidden = star.args.get("hidden") or ()  # columns that a rule has added to FROM
         for source in sources:
             for column in source.columns:
                 name = source.shown(column)
-                if column.name == shapes.ROW or (not qualified and name in source.hidden):
+                if column.name == shapes.ROW or name in hidden:
+                    continue
+                if not qualified and name in source.hidden:
                     continue
                 if not qualified and name in self.merged:
                     column = dataclasses.replace(column, bound=self.merged[name], unread="")

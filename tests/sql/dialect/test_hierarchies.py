@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sql import errors
+from sql.plan import expressions as exprs
 from tests.kit import sql_text
 
 TABLES = {
@@ -54,6 +55,16 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     " (select id from emp start with id = 4 connect by prior id = boss) y where x.id > 2": [
         (3, 4), (3, 5),
     ],
+    "select id from emp start with id = 1 connect by prior id + id = boss + id": [
+        (1,), (2,), (3,), (4,), (5,),
+    ],
+    "select id from emp start with id = 1 connect by boss || name = prior id || name": [
+        (1,), (2,), (3,), (4,),
+    ],
+    f"select object_keys(object_construct(*)) = ['BOSS', 'ID', 'NAME'] from emp {TREE}"
+    " and level < 3 order by hash(*) = hash(id, name, boss)": [(False,), (True,), (True,)],
+    f"select hash(*) = hash(id, name, boss) as same from emp {TREE}": [(True,)] * 5,
+    f"select * ilike 'b%' from emp {TREE}": [(None,), (1,), (1,), (2,), (4,)],
     f"select id from emp {TREE} qualify max(level) over () = level": [(5,)],
     f"select id from emp where id in (select boss from emp {TREE})": [(1,), (2,), (4,)],
 }  # fmt: skip
@@ -74,6 +85,27 @@ def test_columns_are_named_as_they_are_written() -> None:
     assert names == [
         "LEVEL", "CONNECT_BY_ROOT NAME", "SYS_CONNECT_BY_PATH(NAME, '/')", "LEVEL + 1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (
+            "select id, ? from emp where id > ? start with id = ? connect by boss = prior id"
+            " and level < ? order by 1 limit ?",
+            (77, 1, 1, 4, 3),
+        ),
+        (
+            "select id, ? from (select * from emp where id <> ?) e where id > ?"
+            " connect by boss = prior id and level < ? start with id = ? group by 1 having id < ?",
+            (77, 9, 1, 4, 1, 5),
+        ),
+    ],
+)
+def test_placeholders_have_their_places_in_the_text(text: str, values: tuple[int, ...]) -> None:
+    binds = {str(place): exprs.integer(value) for place, value in enumerate(values, start=1)}
+    rows = sql_text.answer(text, TABLES, binds=binds).rows
+    assert sorted(rows) == [(2, 77), (3, 77), (4, 77)]
 
 
 def test_random_trees_have_the_rows_of_duckdb() -> None:
@@ -100,6 +132,10 @@ REFUSED = [
     ("select id from emp join one on true connect by prior id = boss", "one table"),
     ("select id from emp connect by nocycle prior id = boss", "NOCYCLE"),
     ("select id from emp connect by prior id = (select 1)", "with a query"),
+    (
+        "select 1 from emp connect by 1 = (select 1 from emp connect by prior id = 1)",
+        "with a query",
+    ),
     ("select id from emp connect by connect_by_root id = boss", "CONNECT_BY_ROOT"),
     ("select id from (select 1 as id) connect by prior id = id", "without an alias"),
     ("select a from emp as e(a, b, c) connect by prior a = b", "are renamed"),
@@ -126,6 +162,17 @@ def test_more_than_a_few_of_them_in_one_statement_are_refused() -> None:
         with pytest.raises(errors.SqlError) as caught:
             sql_text.bind(text, TABLES)
         assert "too complex" in caught.value.message
+
+
+def test_prior_is_a_column_of_other_statements_after_an_error() -> None:
+    tables = {"t": pa.table({"prior": pa.array([1])})}
+    for condition in (
+        "prior id = = boss",
+        "prior id = (select id from emp connect by prior id = 1)",
+    ):
+        with pytest.raises(errors.SqlError):
+            sql_text.bind(f"select id from emp connect by {condition}", TABLES)
+        assert sql_text.answer("select prior from t", tables).cell == 1
 
 
 def test_level_is_a_column_of_connect_by_alone() -> None:
