@@ -497,21 +497,38 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
     if len(node.expressions) > limits.LIST_MEMBERS_MAX:
         raise errors.list_too_long(len(node.expressions), limits.LIST_MEMBERS_MAX)
     members = [bind(member, scope) for member in node.expressions]
-    pairs = [rewrites.comparable(operands[0], member) for member in members]
+    # Of lists that AND joins, the engine takes the common members, and for NOT IN those of one that
+    # the other has not, by their texts: right for constants that are not NULL. Of a CASE in a list,
+    # it takes the first result for a constant.
+    listed = [member for member in members if member.is_literal and member.literal is not None]
+    pairs = [rewrites.comparable(operands[0], member) for member in listed]
+    if operands[0].type.name == "null" or not _are_alike([pair[0] for pair in pairs]):
+        listed, pairs = [], []
+    ids = {id(member) for member in listed}
+    compared = [
+        rewrites.compare(operands[0], member, "=") for member in members if id(member) not in ids
+    ]
+    conditions: list[Expr] = []
+    if pairs:
+        conditions.append(_in_list(pairs, negated=negated))
+    if compared:
+        any_of = _any_of(compared, negated=negated)
+        conditions.append(exprs.derived(any_of, sqltypes.BOOLEAN, compared))
+    if len(conditions) == 1:
+        return conditions[0]
+    joined = code.joined(conditions, "AND" if negated else "OR")
+    return exprs.derived(joined, sqltypes.BOOLEAN, conditions)
+
+
+def _in_list(pairs: list[tuple[Expr, Expr]], *, negated: bool) -> Expr:
+    """Return IN of a list of constants. pairs: the operand and a member, in a common type."""
     is_plain = all(member.is_literal and member.literal for _, member in pairs)
     if pairs[0][0].type.name == "real" and not is_plain:
         # The engine's lists tell -0.0 from 0.0.
         pairs = [(rewrites.as_key(one), rewrites.as_key(other)) for one, other in pairs]
-    # Of a CASE in a list, the engine takes the first result for a constant.
-    has_case = any(not member.is_literal and "CASE " in emit.text(member) for member in members)
-    is_list = operands[0].type.name != "null" and not has_case
-    if is_list and _are_alike([pair[0] for pair in pairs]):
-        among = code.Among(
-            operand=pairs[0][0], members=tuple(pair[1] for pair in pairs), negated=negated
-        )
-        return exprs.derived(among, sqltypes.BOOLEAN, [operands[0], *members])
-    each = [rewrites.compare(operands[0], member, "=") for member in members]
-    return exprs.derived(_any_of(each, negated=negated), sqltypes.BOOLEAN, each)
+    operand, members = pairs[0][0], tuple(member for _, member in pairs)
+    among = code.Among(operand=operand, members=members, negated=negated)
+    return exprs.derived(among, sqltypes.BOOLEAN, [operand, *members])
 
 
 def _only_true_counts(node: Any, negated: bool) -> bool:
@@ -529,7 +546,7 @@ def _only_true_counts(node: Any, negated: bool) -> bool:
 def _are_alike(operands: list[Expr]) -> bool:
     """Say whether all of these are computed alike."""
     different = {id(operand.code): operand for operand in operands}.values()
-    return len(different) == 1 or len({emit.text(operand) for operand in different}) == 1
+    return len(different) < 2 or len({emit.text(operand) for operand in different}) == 1
 
 
 def _any_of(conditions: list[Expr], *, negated: bool) -> code.Code:

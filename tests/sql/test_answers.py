@@ -1857,3 +1857,27 @@ def test_windows_are_ordered_by_times_and_binary_values(tmp_path: Path) -> None:
             ),
         },
     )
+
+
+def test_lists_of_one_operand_are_met_each_by_itself(tmp_path: Path) -> None:
+    answers(
+        tmp_path,
+        {
+            "select n from t where n in (1, 2) and n not in (null, 1)": [],
+            "select n from t where s in ('a', 'b') and s not in ('a', null)": [],
+            "select n from t where not (n in (1, 2) and n not in (null, 1))": (1,),
+            "select n from t where n in (1, 2) and n not in (m, 1)": [],
+            "select n from t where n not in (m, 1) and n in (1, 2)": [],
+            "select n from t where n in (1, 2) and n not in (m, 7)": (1,),
+            "select n from t where n in (m, 1) and n in (k, 5) order by n": [(1,), (2,)],
+            "select n from t where n in (1, 2) and n in (2, 3) and n not in (3, 4)": (2,),
+            "select n, n in (m, 1), n not in (null, 2), n in (null, k) from t order by n": [
+                (1, True, None, True),
+                (2, True, False, True),
+            ],
+            "select n from t where null in (n, 1)": [],
+            "select n from t where f in (0, 1) and f not in (n - 1)": (2,),
+        },
+        "create table t (n int, m int, k int, s varchar, f float)",
+        "insert into t values (2, 2, 2, 'b', 0), (1, 9, 1, 'a', -0.0)",
+    )
