@@ -1398,3 +1398,13 @@ def test_a_commit_on_a_thousand_snapshots_takes_less_than_100_kb_of_disk(ns: lak
 
     ns.run(append())
     assert (bytes_on_disk() - before) / count < 100_000
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b", "n" * 256])
+def test_a_table_without_metadata_has_a_name_like_any_other(lake: lakes.Lake, name: str) -> None:
+    lake.run(lake.namespaces.create("lake", ("empty",), {}, by=lakes.BY))
+    ident = idents.TableIdent(table_bucket="lake", namespace=("empty",), name=name)
+    with pytest.raises(errors.InvalidName):
+        lake.run(lake.tables.create_empty(ident, by=lakes.BY))
+    assert lake.namespaces.list("lake", ("empty",)) == []
+    assert len(lake.log()) == 1
