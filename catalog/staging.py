@@ -176,7 +176,7 @@ class Staging:
         """Return the changes on a newer committed state of their table.
 
         The files of the old state stay, for statements that read it. Raises RequirementFailed if
-        the changes do not fit the new state.
+        the changes do not fit the new state, ColumnsDiffer if its columns have changed.
         """
         base = pending.base
         if onto.pointer.metadata_location == base.pointer.metadata_location:
@@ -184,7 +184,8 @@ class Staging:
         _check_same_table(base, onto.pointer)
         same_schema = onto.metadata.current_schema_id == base.metadata.current_schema_id
         if not same_schema and not self._fits(base.metadata, onto.metadata):
-            raise _conflict(base.ident, "its columns have changed")
+            error_type = metadata_errors.ColumnsDiffer
+            raise _conflict(base.ident, "its columns have changed", error_type)
         heads = {scans.head_of(each.metadata) for each in (base, onto)}
         if len(heads) > 1 and any(change.needs_head for change in pending.changes):
             raise _conflict(base.ident, "rows were added or changed")
@@ -359,7 +360,9 @@ def _check_same_table(base: LoadedTable, pointer: records.Pointer | None) -> Non
         raise errors.NoSuchTable(f"Table does not exist: {base.ident.dotted()}")
 
 
-def _conflict(ident: idents.TableIdent, reason: str) -> metadata_errors.RequirementFailed:
-    return metadata_errors.RequirementFailed(
-        f"Requirement failed: {ident.dotted()} was changed in conflict: {reason}"
-    )
+def _conflict(
+    ident: idents.TableIdent,
+    reason: str,
+    error_type: type[metadata_errors.RequirementFailed] = metadata_errors.RequirementFailed,
+) -> metadata_errors.RequirementFailed:
+    return error_type(f"Requirement failed: {ident.dotted()} was changed in conflict: {reason}")

@@ -715,3 +715,33 @@ def test_rows_are_made_again_where_a_column_has_changed_meanwhile(
         assert waiting == []
 
     local_sql.run_local(tmp_path, work)
+
+
+def test_rows_for_several_tables_are_made_again_where_a_column_has_changed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        for name in ("t", "u"):
+            await local.rows(f"create table {name} (a int, y int)")
+        stage, waiting = writes.Writes.stage, ["alter table u drop column y"]
+
+        async def changing(self: Any, *arguments: Any, **named: Any) -> Any:
+            staged = await stage(self, *arguments, **named)
+            if waiting:
+                await other.rows(waiting.pop())
+            return staged
+
+        monkeypatch.setattr(writes.Writes, "stage", changing)
+        await local.rows("insert all into t (a) values (k) into u (a) values (k) select 1 as k")
+        assert await local.rows("select * from t") == [(1, None)]
+        assert await local.rows("select * from u") == [(1,)]
+        assert [len(files_of(local, f"ns.{name}")) for name in ("t", "u")] == [1, 1]
+
+        await local.rows("begin")
+        await local.rows("insert all into t (a) values (k) into u (a) values (k) select 2 as k")
+        await other.rows("alter table t drop column y")
+        assert await code_of(local, "commit") == "000625"
+        assert await local.rows("select * from t union all select * from u") == [(1,), (1,)]
+
+    local_sql.run_local(tmp_path, work)
