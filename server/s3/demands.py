@@ -18,7 +18,7 @@ from server.access import arns, conditionkeys, decide, model, policies
 from server.auth import chunked, sigv4
 from server.s3 import bucketacls, fields, guard, operations
 from storage import errors as storage_errors
-from storage import locks
+from storage import etags, locks
 
 if TYPE_CHECKING:
     from storage import buckets, objects
@@ -64,15 +64,7 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     creates = _CREATE_OBJECTS.get(call.operation.name)
     if creates is not None:
         context["s3:ObjectCreationOperation"] = creates
-    if call.operation.name == "PostObject" and written is not None:
-        # A form may have its conditions as fields.
-        conditions: storage_model.Precondition = call.value.conditions
-        for name, etags in (
-            ("if-match", conditions.if_match),
-            ("if-none-match", conditions.if_none_match),
-        ):
-            if etags:
-                context.setdefault(f"s3:{name}", ",".join(etags))
+    _set_conditions(context, call)
     source = getattr(call.value, "source", None)
     if source is not None:
         # A header can spell one source in many ways: escaped, and with a slash before it.
@@ -99,6 +91,25 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
     if tagged is not demand:
         call.context.reads_tags = True
     return tagged
+
+
+def _set_conditions(context: dict[str, model.ContextValue], call: calls.Call) -> None:
+    """Set s3:if-match and s3:if-none-match of a request that creates an object.
+
+    An If-None-Match that lists ETags instead of `*` is not that key: it lets the write replace
+    every other object, which a policy that demands the header is to prevent.
+    """
+    conditions: storage_model.Precondition | None = getattr(call.value, "conditions", None)
+    if conditions is None or _CREATE_OBJECTS.get(call.operation.name) != "true":
+        return
+    for name, listed in (
+        ("if-match", conditions.if_match),
+        ("if-none-match", conditions.if_none_match),
+    ):
+        if listed:  # a form may have it as a field
+            context.setdefault(f"s3:{name}", ",".join(listed))
+    if etags.ANY not in conditions.if_none_match:
+        context.pop("s3:if-none-match", None)
 
 
 def on_this_object(

@@ -108,8 +108,8 @@ async def post_object(services: engines.S3Services, call: calls.Call) -> asgi.Re
         )
     call.value = operation
     call.admit(caller)
-    for owner in (form_operation.owner, values.get(OWNER)):
-        if owner:
+    for owner in (form_operation.owner, values.get(OWNER) or None):
+        if owner is not None:
             engines.check_owner(services, operation.bucket, owner)
     acls.of_new(services, call, engines.ruling(call, operation.bucket, operation.key))
     engines.check_writable(call, operation.bucket, operation.key, None)

@@ -344,6 +344,13 @@ def test_a_policy_demands_conditional_writes_and_spares_the_parts_of_uploads(
     assert refusal(owner.copy_object, **target, CopySource=source) == denied
     assert refusal(owner.complete_multipart_upload, **upload, **parts) == denied
     assert kit.call(place, "HEAD", f"/{bucket}/new").status == 404
+    keys = {"access_key": OWNER.access_key, "secret_key": OWNER.secret_key}
+    # Each of these would replace the object.
+    for header in ("", '"another"', 'W/"another", "a third"'):
+        headers = {"if-none-match": header}
+        answer = kit.call(place, "PUT", f"/{bucket}/k", headers, b"y", **keys)
+        assert (answer.status, answer.code) == denied, header
+    assert refusal(owner.put_object, Bucket=bucket, Key="k", Body=b"y", IfNoneMatch="*")[0] == 412
     owner.complete_multipart_upload(**upload, **parts, IfNoneMatch="*")
     owner.put_object(Bucket=bucket, Key="newer", Body=b"x", IfNoneMatch="*")
     owner.copy_object(Bucket=bucket, Key="newest", CopySource=source, IfNoneMatch="*")
@@ -364,6 +371,7 @@ def test_a_forms_condition_is_one_of_its_request_wherever_it_stands(
         ("2", "*", b"", 204),
         ("3", "", b"*", 204),
         ("4", "", b'"another"', 403),
+        ("5", '"another"', b"", 403),
     ):
         headers = {"content-type": "multipart/form-data; boundary=x"}
         if in_head:

@@ -595,6 +595,7 @@ def test_a_form_with_an_algorithm_has_its_checksum(
 def test_the_expected_owner_is_checked(store: kit.ObjectStore, bucket: str) -> None:
     name = "x-amz-expected-bucket-owner"
     fields = {"key": "k", **post_forms.signed(store, allowing(bucket))}
+    assert post(store, bucket, fields, headers={name: ""}).status_code == 403
     for owner, status in ((kit.ACCOUNT, 204), ("111111111111", 403)):
         assert post(store, bucket, fields, headers={name: owner}).status_code == status
         proof = post_forms.signed(store, allowing(bucket, {name: owner}))
