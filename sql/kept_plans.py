@@ -32,30 +32,44 @@ class LogicalPlan:
     logical: Any
     schema: pa.Schema
 
+    def text_length(self) -> int:
+        """Return the characters of the plan as text, which has all its nodes and constants.
+
+        A short query may have a large plan: each use of a common table expression is a copy of it,
+        conditions are copied to each table, and a call with constants is replaced by its value.
+        """
+        return 0 if self.logical is None else len(self.logical.display_indent())
+
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class EngineContexts:
     """Two contexts of the same settings, which one query uses at a time. Mutable.
 
     settings: what they were made for. plans: by the keys of their queries, the one used last at
-    the end. size_bytes: of their keys.
+    the end. sizes_bytes: of each plan with its key. size_bytes: their sum.
     """
 
     settings: str
     planning: Any
     computing: Any
     plans: OrderedDict[bytes, LogicalPlan] = field(default_factory=OrderedDict)
+    sizes_bytes: dict[bytes, int] = field(default_factory=dict)
     size_bytes: int = 0
 
     def keep(self, key: bytes, plan: LogicalPlan) -> None:
-        """Keep the plan of a query; those that were unused for longest make room."""
-        if key not in self.plans:
-            self.size_bytes += len(key)
+        """Keep the plan of a query, if it is not too large; those unused for longest make room."""
+        if key in self.plans:
+            self.plans.move_to_end(key)
+            return
+        size_bytes = len(key) + plan.text_length()
+        if size_bytes > limits.PLAN_KEPT_BYTES_MAX:
+            return
         self.plans[key] = plan
-        self.plans.move_to_end(key)
+        self.sizes_bytes[key] = size_bytes
+        self.size_bytes += size_bytes
         while self.size_bytes > limits.PLANS_KEPT_BYTES_MAX:
             unused, _ = self.plans.popitem(last=False)
-            self.size_bytes -= len(unused)
+            self.size_bytes -= self.sizes_bytes.pop(unused)
 
 
 class Resting:

@@ -28,9 +28,10 @@ JOINS_MAX: Final = 200
 CONTEXTS_RESTING_MAX: Final = 4
 """Contexts of different settings that a worker keeps between queries."""
 PLANS_KEPT_BYTES_MAX: Final = 1 << 20
-"""Texts and schemas of queries whose plans each of these keeps. Plans take eight times as much."""
+"""Texts and schemas of the queries whose plans each of these keeps, and texts of these plans. In
+memory a plan takes up to some thirty times its text."""
 PLAN_KEPT_BYTES_MAX: Final = 64 << 10
-"""Text and schemas of a query whose plan is kept."""
+"""Text and schemas of a query whose plan is kept, and the plan's text."""
 STOP_GRACE_SECONDS: Final = 1.0
 """How long a worker that was asked to stop may go on before it is killed."""
 DEATH_SECONDS_MAX: Final = 5.0

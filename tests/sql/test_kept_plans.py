@@ -184,6 +184,32 @@ def test_a_long_text_is_not_kept_and_many_make_room_for_each_other() -> None:
     assert list(contexts.plans) == [*keys[5:], keys[0]]
 
 
+@pytest.mark.parametrize("doublings", [1, 9])
+def test_a_plan_much_larger_than_its_text_is_not_kept(
+    planned: Planned, tmp_path: Path, doublings: int
+) -> None:
+    steps = ["c0 as (select * from t)"] + [
+        f"c{number} as (select * from c{number - 1} union all select * from c{number - 1})"
+        for number in range(1, doublings + 1)
+    ]
+    text = f'with {", ".join(steps)} select sum("v") as n from c{doublings} where "v" + 1 > 2'
+    query = engine.EngineQuery(text=text, relations=(relation(tmp_path / "one", [1, 2]),))
+    for _ in range(2):
+        assert planned.answer(query) == [{"n": 2 << doublings}]
+    assert len(planned.texts) == (1 if doublings == 1 else 2)
+
+
+def test_a_plan_with_a_large_constant_is_not_kept(planned: Planned) -> None:
+    for length, times in ((10, 1), (limits.PLAN_KEPT_BYTES_MAX, 2)):
+        planned.texts.clear()
+        query = engine.EngineQuery(
+            text=f"select length(repeat('a', {length})) as n, repeat('a', {length}) as a"
+        )
+        for _ in range(2):
+            assert planned.answer(query) == [{"n": length, "a": "a" * length}]
+        assert len(planned.texts) == times
+
+
 def test_contexts_that_were_unused_for_longest_make_room() -> None:
     resting = kept_plans.Resting()
     for number in range(limits.CONTEXTS_RESTING_MAX + 1):
