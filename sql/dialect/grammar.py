@@ -78,6 +78,10 @@ class Boathouse(snowflake.Snowflake):
                 exp.Lambda(this=self._parse_disjunction(), expressions=parameters)
             ),
         }
+        PRIMARY_PARSERS: ClassVar[Any] = {
+            **SnowflakeParser.PRIMARY_PARSERS,
+            TokenType.NUMBER: lambda self, token: self.parsed_number(token),
+        }
         HISTORICAL_DATA_KIND: ClassVar[Any] = {*parser.Parser.HISTORICAL_DATA_KIND, "REF"}
 
         def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
@@ -108,6 +112,14 @@ class Boathouse(snowflake.Snowflake):
                 elif not may_trail:
                     self.raise_error("an item is missing")
             return items
+
+        def parsed_number(self, token: Token) -> exp.Expr:
+            # The tokenizer takes 1e3.5 for a number, and 2e, which stages' paths have.
+            try:
+                float(token.text)
+            except ValueError:
+                self.raise_error("no number", token)
+            return self.expression(exp.Literal(this=token.text, is_string=False), token)
 
         def _parse_insert_table(self) -> exp.Expr | None:
             # INSERT ... SET is of another dialect.

@@ -127,9 +127,6 @@ def tokenize(text: str) -> list[Token]:
         raise errors.too_complex(f"more than {limits.TOKENS_MAX:,} tokens")
     if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in tokens):
         tokens = _split_numbers(tokens)
-        for token in tokens:
-            if token.token_type is TokenType.NUMBER and not _is_number(token.text):
-                raise _syntax_error_at(text, token.start)
     return tokens
 
 
@@ -170,14 +167,6 @@ def _split_numbers(tokens: list[Token]) -> list[Token]:
         else:
             joined += _parts(token)
     return joined
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parts(token: Token) -> list[Token]:

@@ -193,6 +193,12 @@ def test_files_of_stages_are_listed_and_removed_and_never_those_of_another(tmp_p
         assert await local.rows("REMOVE @one/x") == [("one/x/f.csv", "removed")]
         assert [row[0] for row in await local.rows("LIST @one")] == ["one/y/z/f.csv"]
         assert len(await local.rows("LIST @one_more")) == 1
+        for path in ("2e/x", "7e-f0/1e5e", "1e3.5"):  # numbers, but for their ends
+            await local_sql.put_file(local, f"@one_more/{path}", "f.csv", b"1\n")
+            assert [row[0] for row in await local.rows(f"LIST @one_more/{path}")] == [
+                f"one_more/{path}/f.csv"
+            ]
+            assert await local.rows(f"SELECT $1 FROM @one_more/{path}/f.csv") == [("1",)]
 
     run(tmp_path, work)
 
