@@ -743,10 +743,11 @@ def _write_batches(
     trims = bool(file_format.value("TRIM_SPACE"))
     nulls = list(file_format.value("NULL_IF"))
     replaces = bool(file_format.value("REPLACE_INVALID_CHARACTERS"))
+    own = {column.name: column for column in report.columns}
     for read in file.batches:
         texts = [
             _valid_texts(array, replaces=replaces)
-            if columns[name].type == "string" and not columns[name].is_document
+            if _is_text(columns[name]) or _is_text(own[name])
             else array
             for name, array in zip(read.schema.names, read.columns, strict=True)
         ]
@@ -763,6 +764,10 @@ def _write_batches(
             if array is None:
                 arrays.append(pa.array([None] * batch.num_rows, target))
                 continue
+            of_file = own[column.name]
+            if column.is_document and not of_file.is_document and of_file.type != NULLS:
+                of_type = staged_columns.stored_type(of_file.type)
+                array = _stored(array, of_file, of_type, trims=trims, nulls=nulls)
             arrays.append(_stored(array, column, target, trims=trims, nulls=nulls))
         if order.documents:
             rows = [staged_documents.dumps(row) for row in _rows(batch, file.canonical)]
@@ -786,6 +791,10 @@ def _rows(batch: pa.RecordBatch, canonical: Collection[str]) -> Iterator[dict[st
     ]
     for cells in zip(*columns, strict=True):
         yield dict(zip(batch.schema.names, cells, strict=True))
+
+
+def _is_text(column: DecodedColumn) -> bool:
+    return column.type == "string" and not column.is_document
 
 
 def _valid_texts(array: Any, *, replaces: bool) -> Any:
@@ -903,7 +912,7 @@ def _common(left: DecodedColumn, right: DecodedColumn) -> DecodedColumn:
         return right
     pair = {left.type, right.type}
     common = "string"
-    if left.is_document and right.is_document:
+    if left.is_document or right.is_document:
         return DecodedColumn(name=left.name, type="string", is_document=True)
     if pair == {"long", "double"}:
         common = "double"

@@ -218,3 +218,41 @@ def test_a_group_of_another_form_is_refused_by_name(tmp_path: Path) -> None:
             await local.rows(f"select $1:v from {READ}")
 
     local_sql.run_local(tmp_path / "sql", work)
+
+
+@pytest.mark.parametrize("is_shredded", [True, False])
+def test_values_are_the_same_beside_files_whose_column_has_another_type(
+    tmp_path: Path, is_shredded: bool
+) -> None:
+    objects = pa.table({"id": pa.array([1]), "v": pa.array([{"n": 1}])})
+    if not is_shredded:
+        pq.write_table(objects, tmp_path / "a.parquet")
+    files = {"a": shredded(tmp_path / "a.parquet", ("{'n': 1}",)) if is_shredded else b""}
+    others = {
+        "b": pa.table({"id": pa.array([11, 12]), "v": pa.array([b"plain", b"\xff"])}),
+        "c": pa.table({"id": pa.array([21, 22]), "v": pa.array([5, None])}),
+        "d": pa.table({"id": pa.array([31]), "v": pa.array([None])}),
+    }
+    for name, table in others.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    for name in "abcd":
+        files[name] = (tmp_path / f"{name}.parquet").read_bytes()
+    names = ", ".join(f"'{name}.parquet'" for name in "abcd")
+    more = "replace_invalid_characters = true"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(f"create file format p type = parquet {more}")
+        for name, data in files.items():
+            await local_sql.put_file(local, "@~", f"{name}.parquet", data)
+        await local.run("create table t (id int, v variant)")
+        await local.run(
+            f"copy into t from @~ files = ({names}) file_format = (format_name = 'p')"
+            " match_by_column_name = case_insensitive"
+        )
+        loaded = await local.rows("select id, to_json(v) from t where v is not null order by id")
+        expected = [(1, '{"n":1}'), (11, '"plain"'), (12, '"\ufffd"'), (21, "5")]
+        assert [each for each in loaded if each[1] != "null"] == expected
+        read = "select $1:id::int, to_json($1:v) from @~ (file_format => 'p') where $1:v <> 'null'"
+        assert sorted(await local.rows(read)) == expected
+
+    local_sql.run_local(tmp_path, work)
