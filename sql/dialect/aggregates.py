@@ -79,7 +79,7 @@ def _over(
 
 def count(call: FunctionCall) -> Expr:
     """COUNT(*), COUNT(x, ...), COUNT(DISTINCT x)."""
-    if len(call.nodes) == 1 and getattr(call.nodes[0], "is_star", False):
+    if len(call.nodes) == 1 and builders.is_star(call.nodes[0]):
         if call.distinct:
             raise call.refuse("DISTINCT *")
         if isinstance(call.nodes[0], exp.Star):

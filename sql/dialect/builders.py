@@ -27,6 +27,11 @@ def has_bind(node: Any) -> bool:
     return node.find(exp.Placeholder) is not None
 
 
+def is_star(node: Any) -> bool:
+    """Return whether a node is `*` or `t.*`; sqlglot says it of a SELECT of these too."""
+    return isinstance(node, exp.Star | exp.Column) and node.is_star
+
+
 def _joined_literal(node: Any) -> Any:
     """Return literal texts that are joined by || as one, and other trees as such."""
     if not isinstance(node, exp.DPipe):
@@ -85,7 +90,7 @@ class FunctionCall:
         """Return an argument that may be a list in parentheses or a star as its parts."""
         node = self.nodes[index]
         inner = node.unnest() if isinstance(node, exp.Paren) else node
-        if getattr(inner, "is_star", False):
+        if is_star(inner):
             return [column for _, column in self.columns(inner)]
         if isinstance(inner, exp.Tuple):
             return [self.bind(item) for item in inner.expressions]
@@ -93,7 +98,7 @@ class FunctionCall:
 
     def spread(self) -> list[Expr]:
         """Return the arguments, and for `*` the names and values of the columns in turn."""
-        if len(self.nodes) != 1 or not getattr(self.nodes[0], "is_star", False):
+        if len(self.nodes) != 1 or not is_star(self.nodes[0]):
             return self.args
         spread: list[Expr] = []
         for name, column in self.columns(self.nodes[0]):

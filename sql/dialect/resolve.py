@@ -661,6 +661,8 @@ class Binder:
         sql_types, unified_columns = [], []
         for index in range(width):
             column, sql_type = rewrites.unify([row[index] for row in cells], "VALUES")
+            if sql_type.name == "interval":
+                raise errors.unsupported("INTERVAL as a result")
             sql_types.append(sqltypes.TEXT if sql_type.name == "null" else sql_type)
             unified_columns.append(
                 column if sql_type.name != "null" else [exprs.null(sqltypes.TEXT) for _ in column]

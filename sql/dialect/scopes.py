@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from sql import errors
 from sql.dialect import (
+    builders,
     columns,
     expressions,
     functions,
@@ -846,7 +847,7 @@ def _member(node: Any) -> tuple[Any, Any]:
     if _counts_plainly(node):
         (item,) = node.expressions
         member = item.this if isinstance(item, exp.Alias) else item
-        if not getattr(member, "is_star", False):
+        if not builders.is_star(member):
             return node, member
     rows = exp.Select(from_=exp.From(this=exp.Subquery(this=node)))
     return rows, exp.Column(this=exp.Parameter(this=exp.Var(this="1")))

@@ -97,6 +97,10 @@ class SelectBinder:
         if having is not None and opaque.have_row_of_no_rows(keys):
             having = opaque.of_groups(having)
         has_window = any(item.window for _, item in bound_items)
+        if qualify is not None and not qualify.window:
+            if not has_window:
+                raise _misplaced("QUALIFY: neither it nor the select list has a window function")
+            qualify = _with_window(qualify)
         if where is not None:
             rel = relations.RowFilter(source=rel, condition=where)
         if is_aggregate or having is not None:
@@ -867,6 +871,13 @@ def check_plain(bound: Expr, place: str) -> None:
     """Raise SqlError for an aggregate or window function where none is allowed."""
     if bound.aggregate or bound.window:
         raise _misplaced(f"aggregate or window function in {place}")
+
+
+def _with_window(condition: Expr) -> Expr:
+    """Return a condition of QUALIFY that has a window, as the engine wants even beside others."""
+    count = code.FunctionUse(name="count", arguments=(code.Token(text="*"),), over=code.Window())
+    holds = code.joined([condition, code.infix(count, ">", 0)], "AND")
+    return exprs.derived(holds, sqltypes.BOOLEAN, [condition])
 
 
 def _misplaced(what: str) -> errors.SqlError:

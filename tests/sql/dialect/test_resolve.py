@@ -80,6 +80,10 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select id from t qualify row_number() over (partition by grp order by id desc) = 1 "
      "order by id", [(2,), (3,), (4,)]),
     ("select id, row_number() over (order by id desc) r from t qualify r = 1", [(4, 1)]),
+    ("select row_number() over (order by id desc) r from t qualify id = 3", [(2,)]),
+    ("select sum(v) over () from t qualify id > 2 and v is null", [(60,)]),
+    ("select id from (select id, count(*) over () n from t qualify v < 30) order by id",
+     [(1,), (2,)]),
     ("select id, lag(v) over (order by id), lead(id, 1, 0) over (order by id) from t order by id",
      [(1, None, 2), (2, 10, 3), (3, 20, 4), (4, 30, 0)]),
     ("select id, last_value(id) over (order by id) from t order by id limit 1", [(1, 4)]),
@@ -222,6 +226,10 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select sum(v) over w from t window w as (partition by grp)", "001003"),
         ("select (select name from u where u.id = t.id) from t", "002031"),
         ("select connect_by_root id from t", "000002"),
+        ("select id from t qualify id = 1", "002035"),
+        ("select * from values (least(interval '1 day'))", "000002"),
+        ("select object_construct(select * from t)", "000002"),
+        ("select count(select * from t)", "000002"),
     ],
 )
 def test_a_query_that_means_nothing_here_is_refused(text: str, code: str) -> None:
