@@ -60,7 +60,7 @@ class _Hierarchy:
         source = None if from_ is None else from_.this
         if (
             not isinstance(source, exp.Table | exp.Subquery)
-            or any(source.args.get(key) for key in ("joins", "sample"))
+            or any(source.args.get(key) for key in ("joins", "pivots", "sample"))
             or any(select.args.get(key) for key in ("joins", "laterals"))
         ):
             raise errors.unsupported("CONNECT BY of anything but one table or query")
@@ -150,7 +150,7 @@ class _Hierarchy:
 
     def _query(self, source: Any, start: Any, condition: Any) -> exp.Subquery:
         """Return the query that stands for the table, under the table's alias."""
-        star = exp.Column(this=exp.Star(), table=self._alias.copy())
+        star = [] if _is_dual(source) else [exp.Column(this=exp.Star(), table=self._alias.copy())]
         listed: list[Any] = []
         if isinstance(source, exp.Subquery):
             # As a WITH expression it is refused where its rows may differ when it is read again.
@@ -165,7 +165,7 @@ class _Hierarchy:
                 for (name, _, _), value in zip(self._columns, values, strict=True)
             ]
             from_ = exp.From(this=source.copy())
-            return exp.Select(expressions=[star.copy(), *named], from_=from_)
+            return exp.Select(expressions=[*(each.copy() for each in star), *named], from_=from_)
 
         first = rows([value for _, value, _ in self._columns])
         if start is not None:
@@ -203,6 +203,19 @@ def _alias_of(source: Any) -> Any:
     if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier):
         return source.this
     raise errors.unsupported("CONNECT BY of a query without an alias")
+
+
+def _is_dual(source: Any) -> bool:
+    """Return whether it is DUAL, whose one row has no columns."""
+    name = source.this
+    is_common = any(each.alias.upper() == "DUAL" for each in source.root().find_all(exp.CTE))
+    return (
+        not is_common
+        and isinstance(name, exp.Identifier)
+        and not name.args.get("quoted")
+        and not source.args.get("db")
+        and str(name.this).upper() == "DUAL"
+    )
 
 
 def _is_level(column: exp.Column) -> bool:

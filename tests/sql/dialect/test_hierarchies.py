@@ -48,6 +48,8 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
         (1, 1), (3, 1), (4, 1),
     ],
     "select level from one connect by level <= 3": [(1,), (2,), (3,)],
+    "select level * 2 from dual connect by level <= 3": [(2,), (4,), (6,)],
+    "with dual as (select 7 as q) select q, level from dual connect by level < 2": [(7, 1)],
     "select t.id from (select id, boss from emp where id <> 4) t start with boss is null"
     " connect by prior id = boss": [(1,), (2,), (3,)],
     f"with e as (select * from emp where id < 4) select count(*) from e {TREE}": [(3,)],
@@ -129,6 +131,10 @@ def test_random_trees_have_the_rows_of_duckdb() -> None:
 
 REFUSED = [
     ("select id from emp, one start with boss is null connect by prior id = boss", "one table"),
+    (
+        "select id from emp pivot(max(name) for boss in (1)) p connect by prior id = boss",
+        "one table",
+    ),
     ("select id from emp join one on true connect by prior id = boss", "one table"),
     ("select id from emp connect by nocycle prior id = boss", "NOCYCLE"),
     ("select id from emp connect by prior id = (select 1)", "with a query"),
