@@ -847,8 +847,11 @@ class _Child:
             self._process.send_signal(signal.SIGKILL)
 
     async def wait(self) -> None:
-        """Return when the process has ended."""
+        """Return when the process has ended, and no thread receives from it."""
         await self._process.wait()
+        if self._arriving is not None:
+            # Once closed, the descriptor could be another connection's when the thread reads it.
+            await asyncio.wait([self._arriving])
         if self._bulk is not None:
             self._bulk.close()
 

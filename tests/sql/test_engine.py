@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -13,12 +14,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from server import children
-from sql import engine, engine_datafusion, engine_inline, ipc, outcomes
+from sql import engine, engine_datafusion, engine_inline, frames, ipc, outcomes
 from storage import disk
 from storage import errors as storage_errors
 from tests.kit import processes
@@ -1083,3 +1085,39 @@ def test_child_whose_process_ends_while_its_waiter_is_cancelled_lets_the_cancel_
         return waiting.cancelled()
 
     assert asyncio.run(inside())
+
+
+def test_a_socket_stays_open_while_a_thread_receives_a_chunk_of_a_child_that_ended() -> None:
+    async def inside() -> tuple[bool, bool]:
+        class Process:
+            returncode = -9
+
+            async def wait(self) -> int:
+                return self.returncode
+
+        reader = asyncio.StreamReader()
+        ours, theirs = socket.socketpair()
+        ended: Any = engine._Child(
+            children.Child(
+                process=Process(),  # type: ignore[arg-type]  # has ended
+                reader=reader,
+                writer=None,  # type: ignore[arg-type]  # nothing is sent
+                bulk=ours,
+            )
+        )
+        for piece in frames.encode(frames.FrameType.CHUNK, msgspec.msgpack.encode((1, 9))):
+            reader.feed_data(bytes(piece))
+        receiving = asyncio.create_task(ended.next())
+        await asyncio.sleep(0)
+        assert ended._arriving is not None
+        receiving.cancel()
+        waiting = asyncio.create_task(ended.wait())
+        await asyncio.wait([waiting], timeout=0.1)
+        is_open = ours.fileno() >= 0
+        theirs.close()
+        await asyncio.wait_for(waiting, WAIT_SECONDS)
+        with pytest.raises(ConnectionError):
+            await ended.next()
+        return is_open, ours.fileno() < 0
+
+    assert asyncio.run(inside()) == (True, True)
