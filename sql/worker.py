@@ -105,10 +105,13 @@ class _Answer:
             await self._send_chunks(self._encoder.add(batch))
             return
         self._rows, self._bytes = rows, size_bytes
-        await self._outgoing.send(frames.FrameType.BATCH, memoryview(batch.serialize()))
+        payload = memoryview(batch.serialize())
+        _check_size(len(payload))
+        await self._outgoing.send(frames.FrameType.BATCH, payload)
 
     async def _send_chunks(self, encoded: Iterable[outcomes.EncodedRows]) -> None:
         for chunk in encoded:
+            _check_size(len(chunk.data))
             await self._outgoing.send_chunk(chunk)
 
     async def _fail(self, fault: engine.EngineFault) -> None:
@@ -144,6 +147,15 @@ class _Outgoing:
         self._writer.writelines(frames.encode(frames.FrameType.CHUNK, payload))
         await self._writer.drain()
         self._bulk.sendall(chunk.data)
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes > frames.PAYLOAD_BYTES_MAX:
+        raise engine.EngineFault(
+            "resources",
+            f"rows of the result that are sent at once have more than {frames.PAYLOAD_BYTES_MAX} "
+            "bytes; select fewer or shorter columns",
+        )
 
 
 async def _rest_or_leave() -> None:

@@ -321,3 +321,47 @@ def test_a_panic_of_the_library_is_an_answer_and_the_child_goes_on(
 
     monkeypatch.setattr(engine_datafusion.Planner, "start", start)
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize("encodes", [False, True])
+def test_rows_too_large_for_a_frame_are_refused_and_the_child_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encodes: bool
+) -> None:
+    monkeypatch.setattr(frames, "PAYLOAD_BYTES_MAX", 300_000)
+    monkeypatch.setattr(limits, "RESULT_INLINE_ROWS_MAX", 1 if encodes else 10**6)
+    column = outcomes.Column(name="A", type="text")
+    large = "select repeat('x', {}) as a from generate_series(1, 2)"
+
+    async def talk() -> None:
+        ours, theirs = socket.socketpair()
+        bulk, their_bulk = socket.socketpair()
+        serving = asyncio.create_task(worker.serve(theirs, their_bulk, tmp_path))
+        reader, writer = await asyncio.open_connection(sock=ours)
+        incoming = frames.Incoming(reader)
+
+        async def types(length: int) -> list[frames.FrameType]:
+            query = msgspec.msgpack.encode(engine.EngineQuery(text=large.format(length)))
+            writer.writelines(frames.encode(frames.FrameType.QUERY, query))
+            if encodes:
+                columns = msgspec.msgpack.encode((column,))
+                writer.writelines(frames.encode(frames.FrameType.COLUMNS, columns))
+            said = []
+            while not said or said[-1] not in (frames.FrameType.DONE, frames.FrameType.FAULT):
+                frame_type, payload = await asyncio.wait_for(incoming.next(), WAIT_SECONDS)
+                said.append(frame_type)
+                if frame_type is frames.FrameType.FAULT:
+                    cause, message, _ = msgspec.msgpack.decode(payload)
+                    assert cause == "resources"
+                    assert "300000 bytes" in message
+            return said
+
+        schema, done = frames.FrameType.SCHEMA, frames.FrameType.DONE
+        assert await types(200_000) == [schema, frames.FrameType.FAULT]
+        sent = frames.FrameType.CHUNK if encodes else frames.FrameType.BATCH
+        assert await types(10) == [schema, sent, done]
+        writer.close()
+        await serving
+        bulk.close()
+        their_bulk.close()
+
+    asyncio.run(talk())
