@@ -334,7 +334,7 @@ def test_a_table_created_elsewhere_makes_no_request_try_again(lake: Lake) -> Non
 
 @pytest.mark.parametrize(
     ("bucket", "key", "put", "get", "delete"),
-    [("raw", "k", 3, 1, 2), ("lake", FILE, 3, 1, 2)],
+    [("raw", "k", 2, 1, 2), ("lake", FILE, 2, 1, 2)],
 )
 def test_a_request_looks_its_bucket_up_as_often_as_it_must(
     lake: Lake,
