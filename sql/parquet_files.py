@@ -14,7 +14,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -287,13 +287,20 @@ class _File:
     def _annotate(self) -> None:
         """Write the footer again, with the type of the columns that hold variants."""
         with self.path.open("r+b") as stream:
-            stream.seek(-TAIL.size, os.SEEK_END)
-            length, magic = TAIL.unpack(stream.read(TAIL.size))
-            start = stream.seek(-TAIL.size - length, os.SEEK_END)
-            footer = parquet_footers.annotated(stream.read(length), self._variants)
+            start, old = read_footer(stream)
+            _, magic = TAIL.unpack(stream.read(TAIL.size))
+            footer = parquet_footers.annotated(old, self._variants)
             stream.seek(start)
             stream.write(footer + TAIL.pack(len(footer), magic))
 
 
 TAIL: Final = struct.Struct("<I4s")
 """The end of a Parquet file: the length of its footer, and four letters."""
+
+
+def read_footer(stream: BinaryIO) -> tuple[int, bytes]:
+    """Return where the footer of a Parquet file begins, and its bytes; the stream is behind it."""
+    stream.seek(-TAIL.size, os.SEEK_END)
+    length, _ = TAIL.unpack(stream.read(TAIL.size))
+    start = stream.seek(-TAIL.size - length, os.SEEK_END)
+    return start, stream.read(length)

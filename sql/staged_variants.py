@@ -17,13 +17,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import kernels, parquet_footers, variant_columns, variants
+from sql import kernels, parquet_files, parquet_footers, variant_columns, variants
 
 BATCH_ROWS: Final = 1024
 """Rows whose values are decoded at once: each may have megabytes."""
-
-TAIL_BYTES: Final = 8
-"""After a footer: its length, and what ends a Parquet file."""
 
 
 class UnreadColumn(Exception):
@@ -79,7 +76,9 @@ def columns_of(path: str, source: pq.ParquetFile, zone: str) -> VariantColumns:
     of_file = source.schema_arrow
     groups: dict[str, pa.DataType] = {}
     if any(pa.types.is_nested(each.type) for each in of_file):
-        for column in parquet_footers.variants(_footer(path)):
+        with Path(path).open("rb") as file:
+            _, footer = parquet_files.read_footer(file)
+        for column in parquet_footers.variants(footer):
             if not column.is_whole:
                 raise UnreadColumn(f"Column {column.name}: a VARIANT inside a nested type")
             try:
@@ -88,14 +87,6 @@ def columns_of(path: str, source: pq.ParquetFile, zone: str) -> VariantColumns:
                 reason = "it is of the type VARIANT, and no group of one"
                 raise UnreadColumn(f"Column {column.name}: {reason}") from None
     return VariantColumns(groups=groups, zone=zone)
-
-
-def _footer(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        file.seek(-TAIL_BYTES, 2)
-        length = int.from_bytes(file.read(TAIL_BYTES // 2), "little")
-        file.seek(-TAIL_BYTES - length, 2)
-        return file.read(length)
 
 
 def stored_texts(texts: Any) -> Any:

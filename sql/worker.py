@@ -6,7 +6,7 @@ when it has grown by more than GROWTH_BYTES. It knows no index, no catalog and n
 may read are the paths that a query names.
 
 A query's schema is sent once its physical plan is ready, so the time until then is its planning.
-Its rows are sent as batches. If the server has told the columns of the result by the time that the
+Its rows are sent as batches. If the server has sent the columns of the result by the time that the
 batches hold as many rows as an answer does, the others are sent as chunks, over the second socket.
 """
 
@@ -65,7 +65,7 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
 
 
 class _Answer:
-    """The frames of one query. columns: of its result, once the server has told them. Mutable."""
+    """The frames of one query. columns: of its result, once the server has sent them. Mutable."""
 
     def __init__(self, outgoing: _Outgoing) -> None:
         self._outgoing = outgoing
