@@ -861,7 +861,7 @@ def parse_version_id(query: Mapping[str, str]) -> str | None:
 
 
 def refuse_version_id(query: Mapping[str, str]) -> None:
-    """Raise InvalidArgument if a write has a version id: it always creates a version."""
+    """Raise InvalidArgument if a request that is about no version of an object has a version id."""
     if "versionId" in query:
         raise errors.InvalidArgument(
             "This operation does not accept a version-id.",

@@ -561,6 +561,7 @@ def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) 
 
 
 def parse_abort(bucket: str, key: str, query: Query, headers: Headers) -> AbortMultipartUpload:
+    fields.refuse_version_id(query)
     fields.check_headers_done(headers)
     return AbortMultipartUpload(bucket=bucket, key=key, upload_id=query["uploadId"])
 

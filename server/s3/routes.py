@@ -7,7 +7,7 @@ the method, then a row's own condition; the first row that matches wins. The row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -24,13 +24,28 @@ Parse: TypeAlias = Callable[[str, str, operations.Query, operations.Headers], An
 Condition: TypeAlias = Callable[[str, operations.Query, operations.Headers], bool]
 """Returns whether a row matches bucket, query and headers, beyond scope and method."""
 
-_WITHOUT_SUBRESOURCE: Final = frozenset({"HEAD", "OPTIONS"})
-"""Methods that ignore the sub-resource in the query. A browser sends OPTIONS to the URL of its
-intended request."""
 _NO_QUERY: Final[operations.Query] = MappingProxyType({})
-_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_OF_OBJECTS: Final = frozenset({"partNumber", "uploadId", "versionId"})
-"""Parameters that select a row or a version of an object, and that no bucket has."""
+_READS: Final = frozenset({"GET", "HEAD"})
+_OF_VERSIONS: Final = frozenset({"partNumber", "versionId"})
+"""Parameters that no bucket has. They select a part or a version of an object, beside a
+sub-resource or without one."""
+_BUCKET_READS_OF_KEYS: Final = frozenset({
+    "accelerate",
+    "cors",
+    "inventory",
+    "lifecycle",
+    "location",
+    "logging",
+    "notification",
+    "policy",
+    "replication",
+    "requestPayment",
+    "versioning",
+    "versions",
+    "website",
+})  # fmt: skip
+"""Sub-resources of buckets that count in a read of a key. Others, such as `session`, are parameters
+without a meaning there, as on AWS, for pages whose links have parameters of their own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,22 +78,18 @@ class S3Row:
 class RouteTable:
     """The rows, looked up by request."""
 
-    def __init__(self, rows: Iterable[S3Row]) -> None:
+    def __init__(self, rows: Sequence[S3Row]) -> None:
         by_place: dict[tuple[Scope, str, str], list[S3Row]] = {}
         for row in rows:
             for method in row.methods:
                 by_place.setdefault((row.scope, row.subresource, method), []).append(row)
         self._rows: Mapping[tuple[Scope, str, str], Sequence[S3Row]] = by_place
-        self._subresources = {(scope, name) for scope, name, _ in by_place if name}
-        self._misplaced: Mapping[Scope, frozenset[str]] = {
-            "service": frozenset(),
-            "bucket": self._names_of("object") - self._names_of("bucket") | _OF_OBJECTS,
-            "object": self._names_of("bucket") - self._names_of("object"),
-        }
-
-    def _names_of(self, scope: Scope) -> frozenset[str]:
-        """Return the sub-resources of a scope."""
-        return frozenset(name for place, name in self._subresources if place == scope)
+        names: dict[Scope, set[str]] = {"service": set(), "bucket": set(), "object": {"uploadId"}}
+        for row in rows:
+            names[row.scope].add(row.subresource)
+        self._of_bucket = frozenset(names["bucket"] - {""})
+        self._of_object = frozenset(names["object"] - {""})
+        self._selecting = self._of_bucket | self._of_object | _OF_VERSIONS
 
     def identify(
         self,
@@ -98,35 +109,63 @@ class RouteTable:
         scope: Scope = "object" if key else "bucket" if bucket else "service"
         query = fields.plain_parameters(pairs) if pairs else _NO_QUERY
         subresource = ""
-        if query and method not in _WITHOUT_SUBRESOURCE:
-            for name in query:
-                if (scope, name) in self._subresources:
-                    subresource = name
-                    break
-            else:
-                if method not in _READS:
-                    self._check_placed(method, scope, query)
+        # A browser sends OPTIONS to the URL of its intended request, whose method is not yet known.
+        if query and bucket and method != "OPTIONS" and not self._selecting.isdisjoint(query):
+            subresource = self._select(method, scope, query)
         for row in self._rows.get((scope, subresource, method), ()):
             if row.when is None or row.when(bucket, query, headers):
                 names.check_key_length(key)
                 return row, row.parse(bucket, key, query, headers)
-        raise errors.ResourceMethodNotAllowed(
-            "The specified method is not allowed against this resource.",
-            Method=method,
-            ResourceType=(subresource or scope).upper(),
-        )
+        raise _not_allowed(method, subresource or scope)
 
-    def _check_placed(self, method: str, scope: Scope, query: operations.Query) -> None:
-        """Raise ResourceMethodNotAllowed for a write with the sub-resource of another scope.
+    def _select(self, method: str, scope: Scope, query: operations.Query) -> str:
+        """Return the sub-resource of a request to a bucket or a key, "" for none.
 
-        Without it, the abort of an upload of an empty key would delete the bucket, and a
-        bucket's configuration put to a key would replace an object.
+        A request whose query names two of them, or one that its path does not have, is refused: it
+        would change something else than the client means. Raises ResourceMethodNotAllowed,
+        InvalidArgument and InvalidRequest.
         """
-        misplaced = self._misplaced[scope]
-        for name in query:
-            if name in misplaced:
-                raise errors.ResourceMethodNotAllowed(
-                    "The specified method is not allowed against this resource.",
-                    Method=method,
-                    ResourceType=name.upper(),
-                )
+        own, foreign = self._of_object, self._of_bucket - self._of_object
+        if scope == "bucket":
+            own, foreign = self._of_bucket, self._of_object - self._of_bucket
+        elif method in _READS:
+            foreign &= _BUCKET_READS_OF_KEYS
+        selected = sorted(name for name in query if name in own or name in foreign)
+        if "partNumber" in query and selected:
+            if selected != ["uploadId"]:
+                selected = sorted([*selected, "partNumber"])
+            elif method != "PUT":
+                raise _not_allowed(method, "part")
+        if len(selected) > 1:
+            raise errors.InvalidArgument(
+                f"Conflicting query string parameters: {', '.join(selected)}",
+                ArgumentName="ResourceType",
+                ArgumentValue=selected[0],
+            )
+        if scope == "bucket":
+            _check_keyless(query)
+        elif not selected and "partNumber" in query and method in ("POST", "DELETE"):
+            raise _not_allowed(method, "part")
+        if not selected:
+            return ""
+        if selected[0] in foreign or method == "HEAD":
+            raise _not_allowed(method, selected[0])
+        return "" if selected[0] == "uploadId" else selected[0]
+
+
+def _check_keyless(query: operations.Query) -> None:
+    """Raise InvalidRequest or InvalidArgument for what selects a part of an object in a query of a
+    bucket."""
+    if "uploadId" in query:
+        raise errors.InvalidRequest("A key must be specified")
+    if "partNumber" in query:
+        raise errors.InvalidRequest("Object must have a valid key name.")
+    fields.refuse_version_id(query)
+
+
+def _not_allowed(method: str, resource: str) -> errors.ResourceMethodNotAllowed:
+    return errors.ResourceMethodNotAllowed(
+        "The specified method is not allowed against this resource.",
+        Method=method,
+        ResourceType=resource.upper(),
+    )

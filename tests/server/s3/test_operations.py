@@ -240,18 +240,85 @@ def test_a_method_that_the_resource_lacks_is_not_allowed(method: str, target: st
         identify(method, target)
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "POST", "DELETE"])
 @pytest.mark.parametrize(
-    "query", ["uploadId=u", "partNumber=1", "versionId=null", "legal-hold", "x-id=a&retention"]
+    ("query", "error"),
+    [
+        ("uploadId=u", errors.InvalidRequest),
+        ("partNumber=1", errors.InvalidRequest),
+        ("versionId=null", errors.InvalidArgument),
+        ("versioning&versionId=null", errors.InvalidArgument),
+        ("legal-hold", errors.ResourceMethodNotAllowed),
+        ("x-id=a&retention", errors.ResourceMethodNotAllowed),
+    ],
 )
-def test_a_write_about_an_object_without_its_key_is_not_one_of_the_bucket(
-    method: str, query: str
+def test_a_request_about_an_object_without_its_key_is_not_one_of_the_bucket(
+    method: str, query: str, error: type[errors.S3Error]
 ) -> None:
     for target in (f"/b?{query}", f"/b/?{query}"):
-        with pytest.raises(errors.ResourceMethodNotAllowed):
+        with pytest.raises(error):
             identify(method, target)
-    with pytest.raises(errors.ResourceMethodNotAllowed):
+    with pytest.raises(error):
         identify(method, f"/?{query}", host_bucket="b")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("/b/k?policy&tagging", "policy, tagging"),
+        ("/b/k?tagging&policy", "policy, tagging"),
+        ("/b/k?retention=&acl=1&x-id=a", "acl, retention"),
+        ("/b/k?uploads&uploadId=u", "uploadId, uploads"),
+        ("/b/k?tagging&uploadId=u&partNumber=1", "partNumber, tagging, uploadId"),
+        ("/b/k?tagging&partNumber=1", "partNumber, tagging"),
+        ("/b/k?versionId=null&acl&tagging", "acl, tagging"),
+        ("/b?policy&versioning", "policy, versioning"),
+        ("/b?uploads&legal-hold", "legal-hold, uploads"),
+        ("/b?delete&acl", "acl, delete"),
+    ],
+)
+def test_two_sub_resources_in_one_query_are_a_conflict(
+    method: str, target: str, names: str
+) -> None:
+    with pytest.raises(errors.InvalidArgument) as raised:
+        identify(method, target)
+    assert str(raised.value) == f"Conflicting query string parameters: {names}"
+    assert raised.value.fields == {
+        "ArgumentName": "ResourceType",
+        "ArgumentValue": names.partition(",")[0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "query"),
+    [
+        ("DELETE", "partNumber=1"),
+        ("POST", "partNumber=1"),
+        ("DELETE", "uploadId=u&partNumber=1"),
+        ("POST", "partNumber=1&uploadId=u"),
+        ("GET", "uploadId=u&partNumber=1"),
+        ("HEAD", "uploadId=u&partNumber=1"),
+        ("HEAD", "uploadId=u"),
+        ("HEAD", "tagging"),
+        ("HEAD", "policy"),
+    ],
+)
+def test_a_part_or_a_sub_resource_is_not_taken_for_its_object(method: str, query: str) -> None:
+    with pytest.raises(errors.ResourceMethodNotAllowed):
+        identify(method, f"/b/k?{query}")
+
+
+def test_an_abort_has_no_version_id() -> None:
+    with pytest.raises(errors.InvalidArgument):
+        identify("DELETE", "/b/k?uploadId=u&versionId=null")
+
+
+@pytest.mark.parametrize("query", ["policy", "location", "versions", "cors&versionId=null"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_read_about_a_bucket_with_a_key_is_not_one_of_the_object(method: str, query: str) -> None:
+    with pytest.raises(errors.ResourceMethodNotAllowed):
+        identify(method, f"/b/k?{query}")
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
@@ -270,7 +337,11 @@ def test_parameters_that_mean_nothing_to_s3_are_ignored() -> None:
     for method, target, name in (
         ("PUT", "/b/k?x-id=PutObject&colour=red", "PutObject"),
         ("DELETE", "/b?x-id=DeleteBucket", "DeleteBucket"),
-        ("GET", "/b/k?location=here", "GetObject"),
+        ("GET", "/b/k?session=1&Policy=2", "GetObject"),
+        ("HEAD", "/b/k?session=1&publicAccessBlock", "HeadObject"),
+        ("GET", "/b/k?partNumber=1&versionId=null&response-expires=x", "GetObject"),
+        ("GET", "/b?prefix=x&X-Amz-Expires=1&Signature=x", "ListObjects"),
+        ("OPTIONS", "/b/k?tagging&policy", "Preflight"),
     ):
         assert identify_row(method, target)[0].name == name
 
