@@ -330,7 +330,8 @@ def parse_policy(
 def decode(text: str | bytes) -> Mapping[str, Any]:
     """Return the decoded JSON of a policy. Raises MalformedPolicy, also for a text in JSON, which
     would be taken for the JSON of a policy."""
-    if len(text) > limits.POLICY_BYTES_MAX:
+    size_bytes = len(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    if size_bytes > limits.POLICY_BYTES_MAX:
         raise _fault("", f"a policy is at most {limits.POLICY_BYTES_MAX} bytes long")
     try:
         document = json.loads(text, object_pairs_hook=_unique)

@@ -173,6 +173,20 @@ def test_document_may_be_text_and_is_bounded():
         parse(*[statement()] * 501)
 
 
+def test_a_policys_size_is_that_of_its_text_in_utf_8():
+    def text_of(size_bytes):
+        text = json.dumps(document(statement(Sid="é")), ensure_ascii=False)
+        return text + " " * (size_bytes - len(text.encode()))
+
+    fitting, longer = text_of(limits.POLICY_BYTES_MAX), text_of(limits.POLICY_BYTES_MAX + 1)
+    for text in (fitting, fitting.encode()):
+        assert policies.decode(text)["Statement"][0]["Sid"] == "é"
+    for text in (longer, longer.encode()):
+        with pytest.raises(errors.MalformedPolicy, match="bytes long"):
+            policies.decode(text)
+    assert policies.decode('{"Sid": "\ud800"}') == {"Sid": "\ud800"}
+
+
 @pytest.mark.parametrize("policy_type", ["identity", "resource"])
 def test_a_clients_policy_has_few_patterns_that_are_compared_with_all_actions(policy_type):
     principal = {"Principal": "*"} if policy_type == "resource" else {}
