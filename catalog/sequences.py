@@ -178,12 +178,15 @@ class Sequences:
     ) -> int:
         """Return the first of count numbers for a column of the table with this uuid.
 
-        start: the first number of a column that has none yet. Raises CounterExhausted.
+        start: the first number of a column that has none yet. Raises CounterExhausted; NoSuchTable
+        if the table is dropped.
         """
         place = self._store.place(table_bucket)
         key = settings.table_key(place.bucket_id, object_uuid)
 
         def decide(reading: batch.Reading) -> batch.Decided[int]:
+            if self._store.name_of_object(reading, place, object_uuid) is None:
+                raise errors.NoSuchTable(f"Table does not exist: {object_uuid}")
             counters = settings.read(reading, key).get(COLUMNS, {})
             first = int(counters.get(str(field_id), start))
             after = _after(first, increment, count)

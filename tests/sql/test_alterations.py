@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from catalog import errors as catalog_errors
 from catalog import sequences
 from sql import bindings, errors, replacements, writes
 from tests.kit import datafiles, lakes, local_sql
@@ -546,6 +547,25 @@ def test_identity_numbers_are_unique_over_concurrent_inserts_and_restarts(tmp_pa
 
     local_sql.run_local(tmp_path, fill)
     local_sql.run_local(tmp_path, restarted)
+
+
+def test_a_dropped_table_reserves_no_identity_numbers(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (id int identity start 10 increment 5, v int)")
+        await local.rows("insert into t (v) values (1)")
+        object_uuid = local.lake.tables.pointer(local.lake.ident("ns.t")).object_uuid
+        kept = sequences.Sequences(store=local.lake.store)
+        before = kept.columns("lake", object_uuid)
+        assert before == {1: 15}
+        await local.rows("drop table t")
+        with pytest.raises(catalog_errors.NoSuchTable):
+            await kept.reserve_for_column("lake", object_uuid, 1, 3, start=10, increment=5)
+        assert kept.columns("lake", object_uuid) == before
+        await local.rows("undrop table t")
+        await local.rows("insert into t (v) values (2)")
+        assert await local.rows("select * from t order by id") == [(10, 1), (15, 2)]
+
+    local_sql.run_local(tmp_path, work)
 
 
 def test_a_default_of_another_type_is_stored_in_the_columns_type(tmp_path: Path) -> None:
