@@ -39,9 +39,6 @@ from sql import (
     unload_files,
 )
 
-CODED = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
-"""How our kernels put Snowflake's number into an exception that passes through the engine."""
-
 PATHS = re.compile(r"(?:\w+://)?(?:/[\w.@+-]+)+/?|(?:[\w.@+-]+/){2,}[\w.@+-]*")
 GROUPS = re.compile(r"\b__(\d+)_(?:\d+|rows)\b")
 
@@ -518,9 +515,10 @@ def _is_panic(error: BaseException) -> bool:
 def fault_of(error: BaseException, *, planning: bool = False) -> engine.EngineFault:
     """Return what went wrong, as far as the library's words tell. No path survives."""
     text = str(error)
-    coded = CODED.search(text)
+    coded = kernelforms.coded_in(text)
     if coded is not None:
-        return engine.EngineFault("value", coded.group(2), coded.group(1))
+        code, value = coded
+        return engine.EngineFault("value", value, code)
     message = PATHS.sub("...", text).strip()
     lowered = text.lower()
     if "resources exhausted" in lowered or "<class 'memoryerror'>" in lowered:

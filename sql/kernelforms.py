@@ -14,6 +14,7 @@ import pyarrow as pa
 from sql import limits
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+_MARKED: Final = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +33,20 @@ class Kernel:
 
 def coded(code: str, value: str) -> ValueError:
     """Return the exception that passes Snowflake's number through the engine."""
-    return ValueError(f"[[{code}|{value[:200].replace(']]', '] ]')}]]")
+    return ValueError(_marked(code, value[:200]))
+
+
+def coded_in(text: str) -> tuple[str, str] | None:
+    """Return Snowflake's number and the value, or what is refused, that an exception's text has.
+
+    The engine puts words of its own around what a kernel raised. None: no kernel raised it.
+    """
+    match = _MARKED.search(text)
+    return None if match is None else (match[1], match[2])
+
+
+def _marked(code: str, value: str) -> str:
+    return f"[[{code}|{value.replace(']]', '] ]')}]]"
 
 
 def finer_than_held(value: object) -> NotImplementedError:
@@ -45,7 +59,7 @@ def refusal(what: str) -> NotImplementedError:
 
     It is no ValueError, so that no TRY_ function makes it NULL.
     """
-    return NotImplementedError(f"[[000002|{what}]]")
+    return NotImplementedError(_marked("000002", what))
 
 
 def fit_fixed(value: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal:

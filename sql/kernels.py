@@ -2,7 +2,7 @@
 
 A kernel is selected by its name, which may contain parameters (`_to_fixed_38_2`), so that a query
 only contains names. Text is parsed or formatted once per distinct value. An invalid value raises
-`ValueError("[[code|value]]")`, which the engine turns into Snowflake's error; the `_try_` form
+`kernelforms.coded`, which the engine turns into Snowflake's error; the `_try_` form
 returns NULL instead.
 
 `sql.moment_kernels`, `sql.number_kernels` and `sql.text_kernels` hold families of their own.

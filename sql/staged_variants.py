@@ -8,7 +8,6 @@ Source: Parquet format, VariantEncoding.md.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sql import kernels, parquet_files, parquet_footers, variant_columns, variants
+from sql import kernelforms, kernels, parquet_files, parquet_footers, variant_columns, variants
 
 BATCH_ROWS: Final = 1024
 """Rows whose values are decoded at once: each may have megabytes."""
@@ -58,14 +57,10 @@ class VariantColumns:
         try:
             texts: Any = read.function(array.cast(group))
         except (ValueError, NotImplementedError) as error:
-            coded = CODED.search(str(error))
+            coded = kernelforms.coded_in(str(error))
             reason = coded[1] if coded else "a value of it cannot be read"
             raise UnreadColumn(f"Column {name}: {reason}") from None
         return texts.cast(pa.string())
-
-
-CODED: Final = re.compile(r"\[\[\d+\|(.*)\]\]", re.DOTALL)
-"""How kernels raise an error of SQL."""
 
 
 def columns_of(path: str, source: pq.ParquetFile, zone: str) -> VariantColumns:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sql import kernels
+from sql import kernelforms, kernels
 
 DATE, STAMP = datetime.date, datetime.datetime
 
@@ -100,3 +100,11 @@ def test_zero_divided_by_a_number_of_many_decimal_places_is_zero() -> None:
     half, none = decimal.Decimal("0.5"), decimal.Decimal(0)
     for name in ("_div0", "_div0null"):
         assert called(f"{name}_6_10_0_38_37", [none, none], [half, none]) == [none, none]
+
+
+@pytest.mark.parametrize(
+    "error", [kernelforms.coded("000002", "a]]b"), kernelforms.refusal("a]]b")], ids=type
+)
+def test_what_a_kernel_raises_is_read_from_the_words_of_the_engine(error: Exception) -> None:
+    assert kernelforms.coded_in(f"External error: {error}, [[1, 2]]") == ("000002", "a] ]b")
+    assert kernelforms.coded_in("External error: [[1, 2]]") is None
