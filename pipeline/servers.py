@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from pipeline import errors, jars, settings
 
 DEFAULT_REGION = "us-east-1"
+RUNNING_FILE = "running.json"
 SILENCE_SECONDS = 30.0
 """How long a server may fail to answer before a job ends."""
 
@@ -49,7 +50,7 @@ def find(
     folder = Path(data)
     region = region or environment.get("BOATHOUSE_REGION")
     if url is None:
-        running = _read(folder / "running.json", data, needs=("url",))
+        running = _read(folder / RUNNING_FILE, data, needs=("url",))
         url = running["url"]
         region = region or running.get("region")
     if access_key is None or secret_key is None:
@@ -73,10 +74,10 @@ def trust(data: str, environment: MutableMapping[str, str]) -> None:
     Raises NoServer if one of them cannot be read.
     """
     try:
-        running = json.loads((Path(data) / "running.json").read_text())
-        bundle = Path(running["certificates"])
-    except (OSError, ValueError, KeyError, TypeError):
+        running = _read(Path(data) / RUNNING_FILE, data, needs=("certificates",))
+    except errors.NoServer:
         return  # no server runs there, or it has no certificate
+    bundle = Path(running["certificates"])
     named = [environment.get(name) for name in CERTIFICATES]
     files = dict.fromkeys([bundle, *(Path(file) for file in named if file)])
     try:
