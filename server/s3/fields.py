@@ -729,7 +729,10 @@ def parse_size(headers: preconditions.HeaderView) -> int | None:
 
 
 def parse_source(headers: preconditions.HeaderView) -> CopySource:
-    """Return the source of a copy: `[/]bucket/key[?versionId=...]`, percent-encoded or not."""
+    """Return the source of a copy: `[/]bucket/key[?versionId=...]`, percent-encoded or not.
+
+    A `+` is a space, as on AWS and as s5cmd writes spaces; a client writes a plus sign as `%2B`.
+    """
     value = headers.get("x-amz-copy-source") or ""
     path, separator, version_id = value.partition("?versionId=")
     if separator and not version_id:
@@ -739,7 +742,8 @@ def parse_source(headers: preconditions.HeaderView) -> CopySource:
             ArgumentValue=value,
         )
     # The header's text is Latin-1, one character a byte; a client may send UTF-8 unescaped.
-    raw = urllib.parse.unquote_to_bytes(path.encode("latin-1", "surrogateescape"))
+    spaced = path.replace("+", " ").encode("latin-1", "surrogateescape")
+    raw = urllib.parse.unquote_to_bytes(spaced)
     bucket, _, key = raw.removeprefix(b"/").partition(b"/")
     try:
         source = CopySource(

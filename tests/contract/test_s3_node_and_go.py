@@ -76,7 +76,10 @@ def test_s5cmd_copies_syncs_lists_and_removes(server: Running, tmp_path: Path) -
     (source / "f0").unlink()
     s5cmd("sync", "--delete", "source/", f"{bucket}/in/")
     s5cmd("mv", f"{bucket}/in/f1", f"{bucket}/out/f1")
+    s5cmd("cp", f"{bucket}/in/a b+é.txt", f"{bucket}/out/odd")
+    assert s5cmd("cat", f"{bucket}/out/odd") == ["odd name"]
     listed = {line.split(maxsplit=3)[3] for line in s5cmd("ls", f"{bucket}/*")}
-    assert listed == {f"in/{name}" for name in bodies if name not in ("f0", "f1")} | {"out/f1"}
+    still = {f"in/{name}" for name in bodies if name not in ("f0", "f1")}
+    assert listed == still | {"out/f1", "out/odd"}
     s5cmd("rm", f"{bucket}/*")
     s5cmd("rb", bucket)
