@@ -278,10 +278,11 @@ def has_blob_folders(path: Path, disk: Disk) -> bool:
 
 def blob_files(path: Path, disk: Disk) -> Iterator[str]:
     """Yield the names of all blob files."""
+    folder = path / "blobs"
+    present = set(disk.names(folder)) if disk.exists(folder) else set()
     for name in FOLDERS:
-        folder = path / "blobs" / name
-        if disk.exists(folder):
-            yield from disk.names(folder)
+        if name in present:
+            yield from disk.names(folder / name)
 
 
 def has_blobs(path: Path, disk: Disk) -> bool:

@@ -138,10 +138,11 @@ def survey(view: ReadView, folder: Path, disk: Disk) -> Survey:
     arriving: list[str] = []
     settled: list[str] = []
     lost: set[str] = set()
+    folders = set(disk.names(folder)) if disk.exists(folder) else set()
     for name in FOLDERS:
         named = _named_in(view, name)
         place = folder / name
-        present = set(disk.names(place)) if disk.exists(place) else set()
+        present = set(disk.names(place)) if name in folders else set()
         for blob in sorted(present - named - released):
             (settled if disk.is_read_only(place / blob) else arriving).append(blob)
         files_count += len(present)
