@@ -214,7 +214,9 @@ class Changes:
             zone=execution.zone,
             numbered=True,
         )
-        query = await self._planning.query(execution, bound, _instead(plan, relation))
+        query = await self._planning.query(
+            execution, bound, _instead(plan, relation), purpose="explain"
+        )
         return bound, plan.query_tables, query
 
     async def _look_up(

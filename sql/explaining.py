@@ -72,7 +72,9 @@ class Explaining:
             )
         query = planned.planned
         if query is None:
-            query = await self._planning.query(execution, planned.bound, planned.tables)
+            query = await self._planning.query(
+                execution, planned.bound, planned.tables, purpose="explain"
+            )
         query = dataclasses.replace(query, purpose="explain", variants=())
         table, _ = await engine.collect(await self._engine.run(query))
         lines: dict[str, list[str]] = {"logical": [], "physical": []}

@@ -16,16 +16,15 @@ import pyarrow as pa
 
 from catalog import commits, idents, rights, tables
 from sql import (
+    computed_rows,
     defaults,
     engine,
     errors,
-    ipc,
     limits,
     offsets,
     outcomes,
     places,
     planning,
-    rowforms,
     threads,
     transactions,
     writes,
@@ -147,19 +146,12 @@ class MultiInserts:
         """Run the statement's query, and return its rows as a table of other queries."""
         query, planned = await self._planning.bound_source(execution, query_names)
         results = await self._engine.run(planned)
-        batches, size_bytes = [], 0
-        try:
-            async for batch in results.batches():
-                size_bytes += batch.nbytes
-                if size_bytes > limits.INTO_SOURCE_BYTES_MAX:
-                    raise errors.resources_exhausted(
-                        "the query of a multi-table INSERT returns more than"
-                        f" {limits.INTO_SOURCE_BYTES_MAX >> 20} MiB"
-                    )
-                batches.append(batch)
-        finally:
-            await results.close()
-        shape, relation = await asyncio.to_thread(_relation, query, batches, results.schema)
+        rows = await computed_rows.collect(
+            results,
+            bytes_max=limits.INTO_SOURCE_BYTES_MAX,
+            source="the query of a multi-table INSERT",
+        )
+        shape, relation = await asyncio.to_thread(_relation, query, rows)
         return planning.QueryTables(shapes=(shape,), tables=(None,), ready={0: relation})
 
     async def _stage(
@@ -208,19 +200,10 @@ def _joined(first: writes.Staged, second: writes.Staged) -> writes.Staged:
 
 
 def _relation(
-    query: resolve.BoundQuery, batches: Sequence[pa.RecordBatch], schema: pa.Schema
+    query: resolve.BoundQuery, rows: pa.Table
 ) -> tuple[shapes.TableShape, engine.Relation]:
     """Return the rows of a bound query as a table's shape and its relation."""
     named = [f"c{index}" for index in range(len(query.columns))]
-    table = pa.Table.from_batches(batches, schema=schema)
-    # Kernels take nested values with views of texts alone, as tables have them.
-    viewed = [
-        field.with_type(rowforms.with_texts(field.type, pa.string_view()))
-        if pa.types.is_nested(field.type)
-        else field
-        for field in table.schema
-    ]
-    table = table.cast(pa.schema(viewed)).rename_columns(named)
     shape = shapes.TableShape(
         relation=multi_inserts.SOURCE,
         path=("", "", ""),
@@ -228,15 +211,10 @@ def _relation(
             shapes.ShapeColumn(name=name, type=sql_type, nullable=column.nullable)
             for name, sql_type, column in zip(named, query.types, query.columns, strict=True)
         ),
-        rows=table.num_rows,
+        rows=rows.num_rows,
         shown=tuple(column.name for column in query.columns),
     )
-    relation = engine.Relation(
-        name=multi_inserts.SOURCE,
-        schema=ipc.encode_schema(table.schema),
-        rows=ipc.encode_rows(table),
-    )
-    return shape, relation
+    return shape, computed_rows.relation(rows, multi_inserts.SOURCE, named)
 
 
 def _inserted(counts: Mapping[idents.TableIdent, int], bind_count: int) -> outcomes.Outcome:

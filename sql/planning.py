@@ -17,6 +17,7 @@ from catalog import idents, readers, rights, sequences, tables
 from sql import (
     bindings,
     compiler,
+    computed_rows,
     engine,
     errors,
     information_schema,
@@ -683,6 +684,9 @@ class Planning:
         if any(binding.is_array for binding in execution.bindings.values()):
             rows = await asyncio.to_thread(_bound_relation, execution.bindings, execution.zone)
             relations = (*relations, rows)
+        for drawing in query.drawings:
+            drawn = await self._drawn(execution, drawing, relations, computes=purpose == "run")
+            relations = (*relations, drawn)
         return engine.EngineQuery(
             text=query.sql if text is None else text,
             query_id=execution.query_id,
@@ -701,6 +705,33 @@ class Planning:
             json_indent=int(execution.session.parameter(parameters.JSON_INDENT)),
             is_aggregate=query.is_aggregate,
         )
+
+    async def _drawn(
+        self,
+        execution: Execution,
+        drawing: resolve.Drawing,
+        relations: tuple[engine.Relation, ...],
+        *,
+        computes: bool,
+    ) -> engine.Relation:
+        """Return the rows of a WITH expression that the engine computes before the query.
+
+        relations: what it may read. computes: else the relation has no rows.
+        """
+        plain = self.plain(execution, drawing.sql, relations)
+        query = dataclasses.replace(
+            plain,
+            functions=drawing.functions,
+            settings=engine.Settings(timezone=execution.zone),
+            purpose="run" if computes else "describe",
+            keeps_nested=True,
+        )
+        rows = await computed_rows.collect(
+            await self._engine.run(query),
+            bytes_max=limits.DRAWN_BYTES_MAX,
+            source="a WITH expression with RANDOM or its like that is read more than once",
+        )
+        return await asyncio.to_thread(computed_rows.relation, rows, drawing.name, drawing.columns)
 
     def plain(
         self, execution: Execution, text: str, relations: tuple[engine.Relation, ...]

@@ -295,6 +295,7 @@ def _size_bytes(
     if isinstance(result, compilation.Needs):
         return size_bytes + ENTRY_BYTES * len(result.uses)
     size_bytes += sys.getsizeof(result.sql) + sys.getsizeof(result.spark)
+    size_bytes += sum(ENTRY_BYTES + sys.getsizeof(each.sql) for each in result.drawings)
     for column, sql_type in zip(result.columns, result.types, strict=True):
         size_bytes += _column_bytes(column.name, sql_type)
     conditions = sum(_conditions_in(each) for each in result.filters.values())

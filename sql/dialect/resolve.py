@@ -11,7 +11,7 @@ import dataclasses
 import decimal
 import itertools
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from sql.dialect import (
 from sql.dialect.scopes import Output, OutputScope, PlannedQuery, QueryScope
 from sql.plan import (
     code,
+    drawings,
     emit,
     emit_spark,
     instants,
@@ -49,6 +50,20 @@ NO_VIEWS: Final[Mapping[int, Any]] = types.MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Drawing:
+    """A WITH expression whose rows are computed once, before the query that reads them.
+
+    name: of the relation that the query reads. columns: the names of its columns, in the order of
+    those of sql. Its text may read the drawings before it.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    sql: str
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BoundQuery:
     """A bound query. filters: per table use, conditions that its rows must meet.
 
@@ -56,7 +71,8 @@ class BoundQuery:
     one row, where the whole query is a SELECT of constants. counted: the table use whose rows each
     column counts, where the query is no more than that. row_count: of VALUES. wait_seconds: the
     longest TIMELIMIT of a GENERATOR, for which the query lasts. is_aggregate: most rows that it
-    reads are grouped (`relations.groups_most`). generated_rows: of its GENERATORs. spark: where it
+    reads are grouped (`relations.groups_most`). generated_rows: of its GENERATORs. drawings: WITH
+    expressions with RANDOM() and its like that it reads more than once, in order. spark: where it
     is wanted, the text in Spark's language. spark_refusal: the parts of the error that names what
     Spark cannot express instead.
     """
@@ -75,6 +91,7 @@ class BoundQuery:
     wait_seconds: int = 0
     generated_rows: int = 0
     is_aggregate: bool = False
+    drawings: tuple[Drawing, ...] = ()
     spark: str = ""
     spark_refusal: tuple[Any, ...] = ()
 
@@ -93,18 +110,42 @@ def bind_query(
 
     views: the trees of the views among the tables, by table use; they too.
     """
-    binder = Binder(environment, views)
-    try:
-        query = binder.query(tree, None)
-    except RecursionError:
-        raise errors.unsupported("expression nested too deeply") from None
-    except scopes.PivotWanted as wanted:
-        bound = binder.finish(wanted.query, references.bind_count(tree))
-        return dataclasses.replace(bound, pivot=wanted.number)
-    bound = binder.finish(query, references.bind_count(tree))
-    if not isinstance(tree, exp.Select):
-        return bound
-    return dataclasses.replace(bound, constants=query.constants, counted=query.counted)
+
+    def bind(binder: Binder) -> BoundQuery:
+        try:
+            query = binder.query(tree, None)
+        except RecursionError:
+            raise errors.unsupported("expression nested too deeply") from None
+        except scopes.PivotWanted as wanted:
+            bound = binder.finish(wanted.query, references.bind_count(tree))
+            return dataclasses.replace(bound, pivot=wanted.number)
+        bound = binder.finish(query, references.bind_count(tree))
+        if not isinstance(tree, exp.Select):
+            return bound
+        return dataclasses.replace(bound, constants=query.constants, counted=query.counted)
+
+    return _drawing(environment, views, bind)
+
+
+def _drawing(
+    environment: shapes.Environment,
+    views: Mapping[int, Any],
+    bind: Callable[[Binder], BoundQuery],
+) -> BoundQuery:
+    """Return what bind makes with a binder, which draws the WITH expressions that need it.
+
+    Only as a query is bound it is known that a volatile WITH expression is computed more than once.
+    It is bound anew then, with the rows of this one as a relation of its own.
+    """
+    drawn: frozenset[str] = frozenset()
+    while True:
+        binder = Binder(environment, views, drawn)
+        try:
+            return bind(binder)
+        except errors.SqlError as fault:
+            if fault.message != errors.repeated_volatile().message or not binder.repeated - drawn:
+                raise
+            drawn |= binder.repeated
 
 
 def check_stable(condition: Any, tree: Any, environment: shapes.Environment) -> None:
@@ -129,7 +170,11 @@ def bind_into(
     VALUES are converted cell by cell. With array binds, VALUES is one row per bound row. views: as
     for `bind_query`.
     """
-    binder = Binder(environment, views)
+    return _drawing(environment, views, lambda binder: _bound_into(binder, tree, targets))
+
+
+def _bound_into(binder: Binder, tree: Any, targets: Sequence[sqltypes.SqlType]) -> BoundQuery:
+    environment = binder.environment
     count = references.bind_count(tree)
     plain = [sqltypes.unpacked(target) for target in targets]
     try:
@@ -169,7 +214,6 @@ def bind_changes(
     """
     if environment.rows_relation:
         raise errors.unsupported("array binds in anything but VALUES of one row")
-    binder = Binder(environment, views)
     target = next(
         (table for table in environment.tables if _is_numbered(table)),
         None,
@@ -179,14 +223,17 @@ def bind_changes(
         outputs = Binder(environment, views).query(select, None).outputs
         return [output.name for output in outputs]
 
-    try:
-        if target is not None:
-            own = [column.name for column in target.columns if column.name != shapes.ROW]
-            tree = changes.with_columns_by_name(tree, own, source_columns)
+    def bind(binder: Binder) -> BoundQuery:
         query = binder.query(tree, None)
         types = [*(output.type for output in query.outputs[:CHANGE_COLUMNS]), *targets]
         converted = binder.converted(query, [*map(sqltypes.unpacked, types)], inserts=True)
         return binder.finish(binder.stored(converted, types), references.bind_count(tree))
+
+    try:
+        if target is not None:
+            own = [column.name for column in target.columns if column.name != shapes.ROW]
+            tree = changes.with_columns_by_name(tree, own, source_columns)
+        return _drawing(environment, views, bind)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
 
@@ -211,8 +258,17 @@ PIVOTED_TYPES = frozenset({"text", "fixed", "boolean", "date"})
 class Binder:
     """One statement while it is bound: the state that its parts share."""
 
-    def __init__(self, environment: shapes.Environment, views: Mapping[int, Any]) -> None:
+    def __init__(
+        self,
+        environment: shapes.Environment,
+        views: Mapping[int, Any],
+        drawn: frozenset[str] = frozenset(),
+    ) -> None:
         self.environment = environment
+        self.drawn = drawn
+        self.repeated: set[str] = set()
+        """The volatile WITH expressions that a refusal is about, or that are read so far."""
+        self._drawings: list[relations.Common] = []
         self._views = views
         self.filters: dict[int, list[predicates.Filter]] = {}
         self.relations = 0
@@ -236,8 +292,27 @@ class Binder:
         and its rows would differ.
         """
         if self._volatile_uses.setdefault(name, node) is not node:
+            self.repeated = {name}
             raise errors.repeated_volatile()
+        self.repeated.add(name)
         self.volatile_parts += 1
+
+    def draw(self, common: relations.Common, visible: Sequence[relations.Common]) -> str:
+        """Take a WITH expression out of the query, to be computed before it; return its relation.
+
+        visible: the WITH expressions that it may read. Raises SqlError if it reads what only the
+        query around it has.
+        """
+        tables = {table.relation for table in self.environment.tables}
+        tables |= {each.name for each in self._drawings} | {self.environment.rows_relation}
+        try:
+            alone = drawings.alone(common, visible, tables)
+        except drawings.NotAlone:
+            raise errors.repeated_volatile() from None
+        # The engine reads a name such as A#1, but not one with a colon, without regard to case.
+        relation = f"with:{common.name}"
+        self._drawings.append(dataclasses.replace(alone, name=relation))
+        return relation
 
     def is_view(self, use: int) -> bool:
         """Return whether a table use refers to a view."""
@@ -338,8 +413,19 @@ class Binder:
             is_aggregate=relations.groups_most(
                 query.rel, {table.relation: table.rows for table in self.environment.tables}
             ),
+            drawings=tuple(map(self._drawing, self._drawings)),
             spark=spark,
             spark_refusal=spark_refusal,
+        )
+
+    def _drawing(self, common: relations.Common) -> Drawing:
+        called: set[str] = set()
+        rel = naming.distinct(padding.hidden(common.query, self.alias))
+        return Drawing(
+            name=common.name,
+            columns=common.columns,
+            sql=emit.text(rel, called),
+            functions=tuple(sorted(called)),
         )
 
     def _spark(self, query: PlannedQuery) -> tuple[str, tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -169,6 +169,9 @@ class PivotWanted(Exception):
         self.query = query
 
 
+Common: TypeAlias = relations.Common
+
+
 class NameBinder(Protocol):
     """The binder's methods that a scope uses."""
 
@@ -179,6 +182,12 @@ class NameBinder(Protocol):
     volatile_parts: int  # so far
     wait_seconds: int
     generated_rows: int
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        """The WITH expressions that are computed before the query."""
+
+    def draw(self, common: Common, visible: Sequence[Common]) -> str: ...
 
     def is_view(self, use: int) -> bool: ...
 
@@ -724,13 +733,27 @@ class QueryScope:
                 relations=max(1, self.binder.relations - before),
                 is_volatile=self.binder.volatile_parts > volatile_parts,
             )
-            self.binder.relations = before  # counted where the name is used, each time
-            self.common[name] = (unique, query)
             column_names = tuple(output.unique for output in query.outputs)
-            self.common_queries.append(
-                relations.Common(name=unique, columns=column_names, query=query.rel)
-            )
+            common = relations.Common(name=unique, columns=column_names, query=query.rel)
+            if unique in self.binder.drawn:
+                if query.is_correlated:
+                    raise errors.repeated_volatile()
+                unique = self.binder.draw(common, self._visible_queries())
+                query = dataclasses.replace(query, relations=1, is_volatile=False)
+            else:
+                self.binder.relations = before  # counted where the name is used, each time
+                self.common_queries.append(common)
+            self.common[name] = (unique, query)
         return tuple(self.common_queries[start:])
+
+    def _visible_queries(self) -> list[relations.Common]:
+        """Return the WITH expressions that a query here may read, the outer ones first."""
+        listed: list[relations.Common] = []
+        scope: QueryScope | None = self
+        while scope is not None:
+            listed[:0] = scope.common_queries
+            scope = scope.parent
+        return listed
 
     def _recursive(
         self, tree: Any, name: str, unique: str, listed: list[names.Ident]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sql import engine, engine_datafusion, ipc, outcomes
+from sql import computed_rows, engine, engine_datafusion, ipc, outcomes
 from sql.dialect import operations, parse, references, resolve, shapes, sqltypes
 from sql.plan import relations
 
@@ -140,24 +140,41 @@ def answer(text: str, tables: Mapping[str, pa.Table] | None = None, **more: Any)
     """Run text in this process; raises SqlError and EngineFault."""
     zone = more.get("context", context()).now.tzinfo
     bound, relations = bind(text, tables, **more)
+    settings = engine.Settings(timezone=str(zone))
+    for drawing in bound.drawings:
+        drawn = engine.EngineQuery(
+            text=drawing.sql,
+            relations=relations,
+            functions=drawing.functions,
+            settings=settings,
+            keeps_nested=True,
+        )
+        relation = computed_rows.relation(asyncio.run(_table(drawn)), drawing.name, drawing.columns)
+        relations = (*relations, relation)
     query = engine.EngineQuery(
         text=bound.sql,
         relations=relations,
         functions=bound.functions,
-        settings=engine.Settings(timezone=str(zone)),
+        settings=settings,
         variants=bound.variants,
     )
-    rows = asyncio.run(_collect(query))
+    rows = _rows(asyncio.run(_table(query)))
     return Answer(columns=bound.columns, rows=rows, bound=bound)
 
 
-async def _collect(query: engine.EngineQuery) -> list[tuple[Any, ...]]:
+async def _table(query: engine.EngineQuery) -> pa.Table:
     planner = engine_datafusion.Planner(spill_directory=Path("/nonexistent-spill"), in_thread=False)
     run = await planner.start(query)
-    rows: list[tuple[Any, ...]] = []
-    async for batch in run.batches():
-        rows += list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-    return rows
+    batches = [batch async for batch in run.batches()]
+    return pa.Table.from_batches(batches, schema=run.schema)
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [
+        row
+        for batch in table.to_batches()
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
 
 
 def value(expression: str, **more: Any) -> Any:

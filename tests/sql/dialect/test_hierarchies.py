@@ -67,6 +67,10 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     " and level < 3 order by hash(*) = hash(id, name, boss)": [(False,), (True,), (True,)],
     f"select hash(*) = hash(id, name, boss) as same from emp {TREE}": [(True,)] * 5,
     f"select * ilike 'b%' from emp {TREE}": [(None,), (1,), (1,), (2,), (4,)],
+    "select id, count(distinct root) from (select id, connect_by_root u as root from"
+    " (select id, uuid_string() u, boss from emp) e connect by prior id = boss) group by id": [
+        (1, 1), (2, 2), (3, 2), (4, 3), (5, 4),
+    ],
     f"select id from emp {TREE} qualify max(level) over () = level": [(5,)],
     f"select id from emp where id in (select boss from emp {TREE})": [(1,), (2,), (4,)],
 }  # fmt: skip
@@ -147,10 +151,6 @@ REFUSED = [
     ("select a from emp as e(a, b, c) connect by prior a = b", "are renamed"),
     (f"select sys_connect_by_path(name, name) from emp {TREE}", "a column and a text"),
     ("select id from emp sample (50) connect by prior id = boss", "one table"),
-    (
-        "select id from (select id, uuid_string() u, boss from emp) e connect by prior id = boss",
-        "more than once",
-    ),
 ]
 
 
