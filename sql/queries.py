@@ -329,7 +329,9 @@ class Queries:
             return None
         query.unfetched.discard(index)
         query.touched_at_ms = self._now_ms()
-        return query.result.chunks[index]
+        chunk = query.result.chunks[index]
+        self._shelf.note_fetched(chunk.kept)
+        return chunk
 
     def cancel(self, query: SubmittedQuery) -> bool:
         """Cancel a query; return False if it has ended already."""

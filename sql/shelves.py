@@ -1,4 +1,9 @@
-"""engine: stores chunks of results until they are fetched, in memory and then in files.
+"""engine: stores chunks of results until they are dropped, in memory and in files.
+
+Chunks that were fetched are stored for a while, since they may be fetched again, which is rare.
+Large ones are moved to files, in the order in which they were fetched, while chunks take more than
+half of the memory, so that new ones have room. New ones are written to files when there is none.
+Memory from which a moved or dropped chunk is still being sent counts as taken.
 
 A file is written without a sync, because a result does not outlive the process; the folder is
 emptied at start. A chunk without references frees its room, so results that share chunks need no
@@ -8,12 +13,16 @@ counter.
 from __future__ import annotations
 
 import asyncio
+import mmap
+import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sql import limits
 from storage import disk as disks
-from storage import model
+from storage import errors, model
 
 
 class ShelvedBytes:
@@ -42,31 +51,77 @@ class Shelf:
         self._new_id = new_id
         self._memory_bytes_max = memory_bytes_max
         self._folder_is_ready = False
+        self._fetched: weakref.WeakKeyDictionary[ShelvedBytes, None] = weakref.WeakKeyDictionary()
+        self._moving: asyncio.Task[None] | None = None
+        self._lock = threading.Lock()
         self.memory_bytes = 0
 
     async def keep(self, data: bytes | memoryview) -> ShelvedBytes:
         """Return data, kept; no one may write into its memory. Raises DiskFull."""
+        kept = ShelvedBytes(data, len(data))
         if self.memory_bytes + len(data) <= self._memory_bytes_max:
-            self.memory_bytes += len(data)
-            kept = ShelvedBytes(data, len(data))
-            weakref.finalize(kept, self._release, len(data))
-            return kept
+            self._count(len(data))
+            weakref.finalize(_mapped_memory(data) or kept, self._count, -len(data))
+        else:
+            await self._write(kept, self._disk.write)
+        return kept
+
+    def note_fetched(self, kept: ShelvedBytes) -> None:
+        """Let a chunk that a client fetches give its memory to others, after those before it."""
+        if isinstance(kept.piece, model.FileSlice) or _mapped_memory(kept.piece) is None:
+            return
+        self._fetched.pop(kept, None)
+        self._fetched[kept] = None
+        if self._moving is None and self._is_half_full():
+            self._moving = asyncio.get_running_loop().create_task(self._move())
+
+    def _is_half_full(self) -> bool:
+        return self.memory_bytes > self._memory_bytes_max // 2
+
+    async def _move(self) -> None:
+        try:
+            while self._is_half_full() and (kept := next(iter(self._fetched), None)) is not None:
+                del self._fetched[kept]
+                await self._write(kept, self._disk.write_past_cache)
+        except (OSError, errors.StorageError):
+            pass  # without room on the disk it stays in memory, as before
+        finally:
+            self._moving = None
+
+    async def _write(self, kept: ShelvedBytes, write: Callable[[int, Any], None]) -> None:
+        """Write a chunk to a file, which is its place from then on."""
+        assert not isinstance(kept.piece, model.FileSlice)
         if not self._folder_is_ready:
             self._disk.remove_tree(self._folder)
             self._disk.make_folder(self._folder)
             self._folder_is_ready = True
         path = self._folder / self._new_id()
-        kept = ShelvedBytes(model.FileSlice(path=path, offset=0, length=len(data)), len(data))
-        weakref.finalize(kept, self._disk.unlink, path)
-        await asyncio.to_thread(self._write, path, data)
-        return kept
+        remove = weakref.finalize(kept, self._disk.unlink, path)
+        try:
+            await asyncio.to_thread(self._write_file, path, [kept], write)
+        except (OSError, errors.StorageError):
+            remove()
+            raise
+        kept.piece = model.FileSlice(path=path, offset=0, length=kept.size_bytes)
 
-    def _release(self, size_bytes: int) -> None:
-        self.memory_bytes -= size_bytes
+    def _count(self, size_bytes: int) -> None:
+        with self._lock:  # memory is freed by the thread that has its last reference
+            self.memory_bytes += size_bytes
 
-    def _write(self, path: Path, data: bytes | memoryview) -> None:
+    def _write_file(
+        self, path: Path, chunk: list[ShelvedBytes], write: Callable[[int, Any], None]
+    ) -> None:
+        # This thread has a reference while it writes, so that the file is not removed before it is
+        # there; none afterwards, for which its pool would keep the memory until its next task.
+        kept = chunk.pop()
         descriptor = self._disk.create(path)
         try:
-            self._disk.write(descriptor, data)
+            write(descriptor, kept.piece)
         finally:
             self._disk.close(descriptor)
+
+
+def _mapped_memory(data: bytes | memoryview) -> mmap.mmap | None:
+    """Return the memory of a large chunk that a worker has sent; only such is written directly."""
+    memory = data.obj if isinstance(data, memoryview) else None
+    return memory if isinstance(memory, mmap.mmap) else None

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
-from sql import shelves
+from sql import chunk_sockets, shelves
 from storage import disk as disks
-from storage import model
+from storage import errors, model
 
 
-def shelf(folder: Path, memory_bytes_max: int) -> shelves.Shelf:
+def shelf(folder: Path, memory_bytes_max: int, disk: disks.Disk | None = None) -> shelves.Shelf:
     ids = itertools.count()
     return shelves.Shelf(
         folder=folder / "results",
-        disk=disks.Disk(),
+        disk=disk or disks.Disk(),
         new_id=lambda: f"{next(ids):032x}",
         memory_bytes_max=memory_bytes_max,
     )
@@ -52,5 +54,130 @@ def test_what_an_earlier_process_left_is_removed(tmp_path: Path) -> None:
         names = [path.name for path in (tmp_path / "results").iterdir()]
         assert isinstance(kept.piece, model.FileSlice)
         assert names == [kept.piece.path.name]
+
+    asyncio.run(story())
+
+
+PAGES = 4 << 20
+
+
+def mapped(number: int) -> memoryview:
+    """As much memory as a worker's large chunk has, which does not end with a page."""
+    data = chunk_sockets.memory(PAGES - 5)
+    data[:] = bytes([number]) * len(data)
+    return data.toreadonly()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - threads and finalizers make it true
+            await asyncio.sleep(0.001)
+
+
+def is_in_file(chunk: shelves.ShelvedBytes) -> bool:
+    return isinstance(chunk.piece, model.FileSlice)
+
+
+def test_fetched_chunks_move_to_files_in_their_order_and_new_ones_have_the_memory(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        small = shelf(tmp_path, 5 * PAGES)
+        chunks = [await small.keep(mapped(number)) for number in range(5)]
+        assert not any(map(is_in_file, chunks))
+        for number in (3, 1, 3):
+            small.note_fetched(chunks[number])
+        await until(lambda: is_in_file(chunks[3]))
+        assert [is_in_file(chunk) for chunk in chunks] == [False, True, False, True, False]
+        await until(lambda: small.memory_bytes == 3 * (PAGES - 5))
+        for number in (1, 3):
+            piece = chunks[number].piece
+            assert isinstance(piece, model.FileSlice)
+            assert (piece.offset, piece.length) == (0, PAGES - 5)
+            assert piece.path.read_bytes() == bytes([number]) * (PAGES - 5)
+        more = [await small.keep(mapped(9)) for _ in range(2)]
+        assert not any(map(is_in_file, more))
+        assert is_in_file(await small.keep(mapped(9)))
+        # One of three gives way: two are half of the memory.
+        del more
+        small.note_fetched(chunks[0])
+        small.note_fetched(chunks[2])
+        await until(lambda: is_in_file(chunks[0]))
+        await until(lambda: small.memory_bytes == 2 * (PAGES - 5))
+        assert not is_in_file(chunks[2])
+        chunks.clear()
+        assert list((tmp_path / "results").iterdir()) == []
+        assert small.memory_bytes == 0
+
+    asyncio.run(story())
+
+
+def test_memory_counts_until_it_is_free_although_its_chunk_was_moved_or_dropped(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        small = shelf(tmp_path, PAGES)
+        kept = await small.keep(mapped(1))
+        assert isinstance(kept.piece, memoryview)
+        sending = kept.piece[100:]
+        small.note_fetched(kept)
+        await until(functools.partial(is_in_file, kept))
+        assert sending == bytes([1]) * (PAGES - 105)
+        assert small.memory_bytes == PAGES - 5
+        del kept
+        assert small.memory_bytes == PAGES - 5
+        assert is_in_file(await small.keep(mapped(2)))
+        del sending
+        assert small.memory_bytes == 0
+
+    asyncio.run(story())
+
+
+def test_a_chunk_that_is_dropped_while_it_moves_leaves_no_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        small = shelf(tmp_path, PAGES)
+        kept = await small.keep(mapped(1))
+        small.note_fetched(kept)
+        await asyncio.sleep(0)
+        del kept
+        await until(lambda: small.memory_bytes == 0)
+        await until(lambda: not any((tmp_path / "results").iterdir()))
+
+    asyncio.run(story())
+
+
+def test_a_chunk_stays_in_memory_when_the_disk_has_no_room(tmp_path: Path) -> None:
+    class FullDisk(disks.Disk):
+        writes = 0
+
+        def write_past_cache(self, descriptor: int, data: bytes | memoryview) -> None:
+            self.writes += 1
+            raise errors.DiskFull("full")
+
+        def has_tried(self, times: int) -> bool:
+            return self.writes == times
+
+    async def story() -> None:
+        disk = FullDisk()
+        small = shelf(tmp_path, PAGES, disk)
+        kept = await small.keep(mapped(1))
+        for times in (1, 2):
+            small.note_fetched(kept)
+            await until(functools.partial(disk.has_tried, times))
+            await until(lambda: not any((tmp_path / "results").iterdir()))
+            assert kept.piece == bytes([1]) * (PAGES - 5)
+            assert small.memory_bytes == PAGES - 5
+            await asyncio.sleep(0)
+
+    asyncio.run(story())
+
+
+def test_chunks_that_are_small_or_were_encoded_here_stay_in_memory(tmp_path: Path) -> None:
+    async def story() -> None:
+        small = shelf(tmp_path, 10)
+        kept = await small.keep(b"12345678")
+        small.note_fetched(kept)
+        await asyncio.sleep(0.05)
+        assert kept.piece == b"12345678"
 
     asyncio.run(story())

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 
 from server.access import tokens
 from server.transport import connection
-from sql import errors, outcomes, queries, sessions
+from sql import chunk_sockets, errors, outcomes, queries, sessions
 from sql import limits as bounds
 from tests.sql.rest import raw, served
 
@@ -731,6 +731,41 @@ def test_chunks_beyond_memory_wait_in_files_that_go_with_their_result(tmp_path: 
         assert seen == sum(chunk["rowCount"] for chunk in data["chunks"])
         client.query("select 1")
         assert list((tmp_path / "results").iterdir()) == []
+        assert face.parts.shelf.memory_bytes == 0
+
+
+def test_a_chunk_that_was_fetched_is_the_same_from_its_file(tmp_path: Path) -> None:
+    rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
+    encoder = chunk_sockets.Encoder([NUMBER])
+    groups: list[outcomes.RowGroup] = [rows.slice(0, 1000)]
+    for chunk in (*encoder.add(rows.slice(1000)), *encoder.finish()):
+        memory = chunk_sockets.memory(len(chunk.data))
+        memory[:] = chunk.data
+        groups.append(outcomes.EncodedRows(rows=chunk.rows, data=memory.toreadonly()))
+
+    async def stream() -> AsyncIterator[outcomes.RowGroup]:
+        for group in groups:
+            yield group
+
+    outcome = outcomes.Outcome(
+        columns=[NUMBER], batches=stream(), statement_type_id=outcomes.StatementType.SELECT
+    )
+    size_bytes = sum(len(group.data) for group in groups[1:])  # type: ignore[union-attr]
+    with served.serve(tmp_path, shelf_memory_bytes_max=size_bytes) as face:
+        face.statements.outcome("select many", outcome)
+        client = raw.connected(face)
+        data = client.query("select many").data
+        groups.clear()  # references to the memory
+        first = [client.send("GET", chunk["url"]).raw for chunk in data["chunks"]]
+        until(lambda: face.parts.shelf.memory_bytes <= size_bytes // 2)
+        assert results_of(tmp_path) > 1
+        again = client.result(data["queryId"]).data
+        assert [client.send("GET", chunk["url"]).raw for chunk in again["chunks"]] == first
+        scan = f"select * from table(result_scan('{data['queryId']}'))"
+        copied = client.query(scan).data
+        assert [client.send("GET", chunk["url"]).raw for chunk in copied["chunks"]] == first
+        later(face, 310)
+        assert results_of(tmp_path) == 0
         assert face.parts.shelf.memory_bytes == 0
 
 
