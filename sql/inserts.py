@@ -64,7 +64,7 @@ class Inserts:
                 columns=INSERT_COLUMNS,
                 statement_type_id=outcomes.StatementType.INSERT,
                 bind_count=await execution.compiled.bind_count(environment),
-                array_bind_supported=True,
+                array_bind_supported=statement.accepts_rows,
             )
         rows = await writes.find_rows_committed(loaded, execution.query_id)
         if rows is not None:  # the client did not get the first request's answer

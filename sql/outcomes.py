@@ -133,7 +133,7 @@ class Outcome:
 
     statement_type_id: a StatementType. database, schema, warehouse, role: the context after the
     statement in stored spelling; None means the session's. bind_count: placeholders in the text.
-    array_bind_supported: true for INSERT ... VALUES, whose binds may be lists. transfer: the files
+    array_bind_supported: whether its binds may be lists. transfer: the files
     of PUT and GET, which the client moves. is_secret: the rows contain a credential. Only the
     session that ran the statement may have such rows, or the keys of a transfer.
     """

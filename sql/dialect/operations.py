@@ -411,6 +411,7 @@ class Insert:
     defaulted: the positions of the columns that are DEFAULT in some row of VALUES. Such a cell is
     NULL in source, and after its columns source has a BOOLEAN for each of these: whether the row
     takes the default. width: the number of columns without these; 0 if there are none.
+    accepts_rows: whether its binds may be arrays, see `sql.dialect.bound_rows`.
     """
 
     name: names.Name
@@ -419,6 +420,7 @@ class Insert:
     overwrite: bool = False
     defaulted: tuple[int, ...] = ()
     width: int = 0
+    accepts_rows: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

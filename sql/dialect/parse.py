@@ -20,6 +20,7 @@ from sql import errors, limits
 from sql.dialect import (
     accounts,
     alterations,
+    bound_rows,
     changes,
     cloning,
     columns,
@@ -683,7 +684,8 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
     tree = _tree(reader)
     if isinstance(tree, exp.MultitableInserts):
         return multi_inserts.read(tree, overwrite=overwrite)
-    return columns.insert(tree)
+    insert = columns.insert(tree)
+    return dataclasses.replace(insert, accepts_rows=bound_rows.accepts_rows(insert.source))
 
 
 def _change(reader: reading.TokenReader) -> operations.Operation:

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from sql import errors, kernelforms, kernels, limits, outcomes
 from sql.dialect import (
+    bound_rows,
     changes,
     expressions,
     names,
@@ -167,8 +168,8 @@ def bind_into(
 ) -> BoundQuery:
     """Return tree bound, its columns converted to the targets' types like by INSERT.
 
-    VALUES are converted cell by cell. With array binds, VALUES is one row per bound row. views: as
-    for `bind_query`.
+    VALUES are converted cell by cell. With array binds, the query gives rows for each bound row
+    (`bound_rows`). views: as for `bind_query`.
     """
     return _drawing(environment, views, lambda binder: _bound_into(binder, tree, targets))
 
@@ -184,21 +185,13 @@ def _bound_into(binder: Binder, tree: Any, targets: Sequence[sqltypes.SqlType]) 
             bound = binder.finish(binder.stored(rows, targets), count)
             return dataclasses.replace(bound, row_count=len(tree.expressions))
         if environment.rows_relation:
-            tree = _row_query(tree)
+            tree = bound_rows.over_rows(tree)
         query = binder.query(tree, None)
         _check_width(len(query.outputs), len(targets))
         converted = binder.converted(query, plain, inserts=True)
         return binder.finish(binder.stored(converted, targets), count)
     except RecursionError:
         raise errors.unsupported("expression nested too deeply") from None
-
-
-def _row_query(tree: Any) -> exp.Select:
-    rows = tree.expressions if isinstance(tree, exp.Values) else []
-    if len(rows) != 1:
-        raise errors.unsupported("array binds in anything but VALUES of one row")
-    row = rows[0]
-    return exp.Select(expressions=list(row.expressions if isinstance(row, exp.Tuple) else [row]))
 
 
 def bind_changes(
@@ -213,7 +206,7 @@ def bind_changes(
     `bind_query`.
     """
     if environment.rows_relation:
-        raise errors.unsupported("array binds in anything but VALUES of one row")
+        raise errors.unsupported("array binds in another statement than INSERT")
     target = next(
         (table for table in environment.tables if _is_numbered(table)),
         None,

@@ -1106,6 +1106,75 @@ def test_array_binds_are_one_row_each_and_one_commit(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+ROWWISE_INSERTS = (
+    "insert into t select ?, parse_json(?)",
+    "insert into t (a, v) select :1, parse_json(:2) where :1 is not null",
+    "insert into t (a, v) select column1, parse_json(column2) from values (?, ?)",
+    "insert into t select $1, parse_json($2) from values (?, ?) where column1 is not null",
+    "insert into t select v.k, parse_json(v.d) from (values (?, ?)) as v(k, d)",
+    "insert into t select k, parse_json(d) from (select ? as k, ? as d) s",
+    "insert into t select ?, (select max(parse_json(x)) from (select '1' x) where ? is not null)",
+)
+"""The last one is refused: its second placeholder is no part of the row itself."""
+LISTS = (("FIXED", ["1", "2", "3"]), ("TEXT", ['{"k":1}', None, "[2]"]))
+
+
+@pytest.mark.parametrize("text", ROWWISE_INSERTS[:-1])
+def test_array_binds_of_insert_select_give_what_the_rows_would_one_by_one(
+    tmp_path: Path, text: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, v variant)")
+        described = await local.run(text, describe_only=True)
+        assert described.array_bind_supported
+        assert described.bind_count == 2
+
+        before = len(local.lake.log())
+        assert (await local.run(text, bindings=binds(*LISTS))).rows == ((3,),)
+        assert len(local.lake.log()) == before + 1
+        shown = "select a, to_json(v) from t order by a"
+        at_once = await local.rows(shown)
+        assert at_once == [(1, '{"k":1}'), (2, None), (3, "[2]")]
+
+        await local.run("truncate table t")
+        for number in range(3):
+            one = [(type_name, values[number]) for type_name, values in LISTS]
+            await local.run(text, bindings=binds(*one))
+        assert await local.rows(shown) == at_once
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROWWISE_INSERTS[-1],
+        "insert into t (a) select count(?)",
+        "insert into t (a) select sum(k) from (select ? as k) s",
+        "insert into t (a) select row_number() over (order by k) from (select ? as k) s",
+        "insert into t (a) select distinct ?",
+        "insert into t (a) select ? limit 1",
+        "insert into t (a) select ? union all select 9",
+        "insert into t (a) select ? from t",
+        "insert into t (a) select k from (select ? as k) s join t on true",
+        "insert into t (a) with s as (select ? as k) select k from s",
+        "insert into t (a) select ? + (select 1)",
+        "update t set a = ?",
+    ],
+)
+def test_array_binds_of_a_query_that_is_not_one_of_single_rows_are_refused(
+    tmp_path: Path, text: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("create table t (a int, v variant)")
+        assert not (await local.run(text, describe_only=True)).array_bind_supported
+        lists = binds(*LISTS[: text.count("?")])
+        assert await code_of(local, text, bindings=lists) == "000002"
+        assert await local.rows("select count(*) from t") == [(0,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_describe_only_plans_and_does_nothing(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("create table t (a int not null, s varchar(7))")
