@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import resource
@@ -156,6 +157,96 @@ def test_a_full_disk_refuses_writes_at_every_face_and_everything_else_goes_on(
             s3.delete_object(Bucket="raw", Key=key)
         sql.rows("drop table t")
         assert len(sql.rows("show tables in ns")) == 1
+
+
+def writes_of_s3(s3: Any, upload_id: str, etag: str) -> dict[str, Callable[[], Any]]:
+    """Return a call of every operation that stores something, by name."""
+    raw = functools.partial(dict, Bucket="raw")
+    locked = functools.partial(dict, Bucket="locked")
+    upload = raw(Key="upload", UploadId=upload_id)
+    rule = {"ID": "a", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 900}}
+    cors = {"CORSRules": [{"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}]}
+    tags = {"TagSet": [{"Key": "a", "Value": "b"}]}
+    until = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
+    retention = {"Mode": "GOVERNANCE", "RetainUntilDate": until}
+    lock = {"ObjectLockEnabled": "Enabled"}
+    ownership = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
+    policy = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetBucketCORS"}
+    statement = {**policy, "Resource": "arn:aws:s3:::raw"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    calls: dict[str, tuple[Any, dict[str, Any]]] = {
+        "copy": (s3.copy_object, raw(Key="n", CopySource="raw/source")),
+        "create upload": (s3.create_multipart_upload, raw(Key="n")),
+        "part": (s3.upload_part, {**upload, "PartNumber": 2, "Body": b"z" * 99_999}),
+        "part copy": (
+            s3.upload_part_copy,
+            {**upload, "PartNumber": 3, "CopySource": "raw/source"},
+        ),
+        "tags": (s3.put_object_tagging, raw(Key="source", Tagging=tags)),
+        "acl": (s3.put_object_acl, raw(Key="source", ACL="public-read")),
+        "hold": (s3.put_object_legal_hold, locked(Key="v", LegalHold={"Status": "ON"})),
+        "release": (s3.put_object_legal_hold, locked(Key="v", LegalHold={"Status": "OFF"})),
+        "retention": (s3.put_object_retention, locked(Key="w", Retention=retention)),
+        "version": (s3.put_object, locked(Key="v", Body=b"a")),
+        "bucket tags": (s3.put_bucket_tagging, raw(Tagging=tags)),
+        "cors": (s3.put_bucket_cors, raw(CORSConfiguration=cors)),
+        "policy": (s3.put_bucket_policy, raw(Policy=document)),
+        "lifecycle": (
+            s3.put_bucket_lifecycle_configuration,
+            raw(LifecycleConfiguration={"Rules": [rule]}),
+        ),
+        "ownership": (s3.put_bucket_ownership_controls, raw(OwnershipControls=ownership)),
+        "block": (
+            s3.put_public_access_block,
+            raw(PublicAccessBlockConfiguration={"BlockPublicAcls": False}),
+        ),
+        "bucket acl": (s3.put_bucket_acl, raw(ACL="private")),
+        "lock": (s3.put_object_lock_configuration, locked(ObjectLockConfiguration=lock)),
+        "versioning": (
+            s3.put_bucket_versioning,
+            {"Bucket": "later", "VersioningConfiguration": {"Status": "Enabled"}},
+        ),
+        "complete": (
+            s3.complete_multipart_upload,
+            {**upload, "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": etag}]}},
+        ),
+    }
+    return {name: functools.partial(call, **fields) for name, (call, fields) in calls.items()}
+
+
+def test_every_write_of_s3_is_refused_on_a_full_disk_and_done_when_there_is_room(
+    server: server_kit.Running,
+) -> None:
+    s3 = client(server, "s3")
+    for bucket in ("raw", "later"):
+        s3.create_bucket(Bucket=bucket)
+    s3.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket="raw", Key="source", Body=b"s" * 200_000)
+    for key in "vw":
+        s3.put_object(Bucket="locked", Key=key, Body=b"first")
+    upload_id = s3.create_multipart_upload(Bucket="raw", Key="upload")["UploadId"]
+    upload = {"Bucket": "raw", "Key": "upload", "UploadId": upload_id}
+    etag = s3.upload_part(**upload, PartNumber=1, Body=b"p" * 100_000)["ETag"]
+    writes = writes_of_s3(s3, upload_id, etag)
+    other_file = server.data.parent / "other"
+    other_file.write_bytes(b"x" * (8 << 20))
+    assert len(fill(s3)) > 10
+    outcomes = {name: refused(call) for name, call in writes.items()}
+    assert set(outcomes.values()) == {(507, "InsufficientStorage")}, outcomes
+    listed = s3.list_object_versions(Bucket="locked")
+    assert [each["Key"] for each in listed["Versions"]] == ["v", "w"]
+    assert "DeleteMarkers" not in listed
+    assert [each["PartNumber"] for each in s3.list_parts(**upload)["Parts"]] == [1]
+    assert s3.list_objects_v2(Bucket="raw", Prefix="n")["KeyCount"] == 0
+    assert s3.get_object_tagging(Bucket="raw", Key="source")["TagSet"] == []
+    other_file.unlink()
+    deadline = time.monotonic() + 60
+    while health(server) != "ok":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    for call in writes.values():
+        call()
+    assert len(s3.get_object(Bucket="raw", Key="upload")["Body"].read()) == 100_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
