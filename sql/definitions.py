@@ -792,6 +792,8 @@ def _storable(sql_type: sqltypes.SqlType) -> sqltypes.SqlType:
     """Return the type of a new column for values of a query's type."""
     if sql_type.name in ("null", "interval"):
         return sqltypes.TEXT
+    if sql_type.is_integer and sql_type.is_named:
+        return sqltypes.number(sql_type.precision)
     if sql_type.is_integer:
         return sqltypes.integer(sqltypes.PRECISION_MAX)
     return sql_type

@@ -356,7 +356,11 @@ def _cast_fixed(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
             # It stays a 64-bit integer; only its declared type changes.
             if low > sqltypes.INT64_LOW:
                 operand = proven(operand)
-            sql_type = dataclasses.replace(operand.type, precision=target.precision)
+            sql_type = dataclasses.replace(
+                operand.type,
+                precision=target.precision,
+                is_named=target.wide or source.is_named,
+            )
             return exprs.retyped(operand, sql_type)
     wide = dataclasses.replace(target, wide=True)
     cast_code = code.exactly(operand, wide, lenient=lenient)

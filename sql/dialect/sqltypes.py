@@ -44,7 +44,9 @@ class SqlType:
     is held in microseconds, how many of a second it is shown with; None means scale. Six are those
     that a column's declaration names. is_packed: a VARIANT column is stored in Iceberg's `variant`
     (`sql.variant_columns`); expressions have no such type. inputs: of a text, the models by which
-    the session reads it as a date or time; None means AUTO. It is no part of what a type is.
+    the session reads it as a date or time; None means AUTO. is_named: a cast has named the
+    precision of a 64-bit integer, so that a table made of it has a decimal of so many digits. These
+    two are no part of what a type is.
     """
 
     name: TypeName
@@ -60,6 +62,7 @@ class SqlType:
     digits: int | None = None
     is_packed: bool = False
     inputs: formats.Inputs | None = dataclasses.field(default=None, compare=False, repr=False)
+    is_named: bool = dataclasses.field(default=False, compare=False, repr=False)
 
     @property
     def is_variant(self) -> bool:
@@ -458,12 +461,14 @@ def _same_name(left: SqlType, right: SqlType) -> SqlType | None:
     match left.name:
         case "fixed":
             if left.is_integer and right.is_integer:
-                return integer(
+                both = integer(
                     max(left.precision, right.precision),
                     min(left.low, right.low),
                     max(left.high, right.high),
                     is_claimed=left.is_claimed or right.is_claimed,
                 )
+                is_named = left.is_named and right.is_named
+                return dataclasses.replace(both, is_named=True) if is_named else both
             scale = max(left.scale, right.scale)
             whole = max(left.precision - left.scale, right.precision - right.scale)
             return number(min(whole + scale, PRECISION_MAX), scale)

@@ -901,11 +901,8 @@ class Generator:
                 is_change=False,
             )
         fresh = self.table(table.name)
-        # NUMBER(38) of values of 64 bits has 64 bits.
         columns = tuple(
-            dataclasses.replace(each, is_required=False, default=None)
-            for each in fresh.columns
-            if each.type.name != "w"
+            dataclasses.replace(each, is_required=False, default=None) for each in fresh.columns
         )
         fresh = dataclasses.replace(fresh, columns=columns)
         values = [self._value(each.type, {"q": source}) for each in columns]
