@@ -49,6 +49,32 @@ class Opaque(Exception):
 
 INTERVAL_FIELDS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
+ESCAPED_LITERALS = {"D": "DATE", "T": "TIME", "TS": "TIMESTAMP"}
+"""The words of ODBC's literals, as in {d '2024-01-01'}, and the types of their values."""
+
+ESCAPED_TYPES = {
+    "BIGINT": "BIGINT",
+    "BIT": "BOOLEAN",
+    "CHAR": "VARCHAR",
+    "DATE": "DATE",
+    "DECIMAL": "DECIMAL(38, 10)",
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "DOUBLE",
+    "INTEGER": "BIGINT",
+    "NUMERIC": "DECIMAL(38, 10)",
+    "REAL": "DOUBLE",
+    "SMALLINT": "BIGINT",
+    "TIME": "TIME",
+    "TIMESTAMP": "TIMESTAMP",
+    "TINYINT": "BIGINT",
+    "TYPE_DATE": "DATE",
+    "TYPE_TIME": "TIME",
+    "TYPE_TIMESTAMP": "TIMESTAMP",
+    "VARCHAR": "VARCHAR",
+    "WVARCHAR": "VARCHAR",
+}
+"""ODBC's types in {fn CONVERT(value, SQL_...)}, and Snowflake's."""
+
 FUNCTION_PARSERS_KEPT = ("CAST", "TRY_CAST", "EXTRACT", "POSITION")
 
 
@@ -220,6 +246,45 @@ class Boathouse(snowflake.Snowflake):
             self._advance()
             self._match_r_paren()
             return f"{word}({digits})"
+
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            """Parse a bracket, or one of ODBC's literals, such as {ts '2024-01-01 00:00:00'}."""
+            tokens = self._tokens[self._index : self._index + 3]
+            if (
+                this is None
+                and [token.token_type for token in tokens[::2]]
+                == [TokenType.L_BRACE, TokenType.STRING]
+                and tokens[1].text.upper() in ESCAPED_LITERALS
+            ):
+                self._advance(2)
+                target = exp.DataType.build(ESCAPED_LITERALS[tokens[1].text.upper()])
+                literal = self.expression(exp.Cast(this=self._parse_primary(), to=target))
+                self._close_escape()
+                return literal
+            return super()._parse_bracket(this)
+
+        def _parse_function(self, *arguments: Any, **options: Any) -> exp.Expr | None:
+            """Parse a call, also as ODBC escapes it: {fn UPPER(a)}, {fn CONVERT(a, SQL_DOUBLE)}."""
+            tokens = [token.text.upper() for token in self._tokens[self._index : self._index + 2]]
+            if tokens != ["{", "FN"]:
+                return super()._parse_function(*arguments, **options)
+            self._advance(2)
+            call = self._parse_function_call(*arguments, **options)
+            if call is None:
+                self.raise_error("a call is missing")
+            self._close_escape()
+            parts: list[Any] = call.expressions if isinstance(call, exp.Anonymous) else []
+            if call is None or len(parts) != 2 or call.name.upper() != "CONVERT":
+                return call
+            word = parts[1].sql("snowflake").upper().removeprefix("SQL_")
+            if word not in ESCAPED_TYPES:
+                raise Opaque(f"CONVERT ... {parts[1].sql('snowflake')}")
+            target = exp.DataType.build(ESCAPED_TYPES[word], dialect="snowflake")
+            return self.expression(exp.Cast(this=parts[0], to=target))
+
+        def _close_escape(self) -> None:
+            if not self._match(TokenType.R_BRACE):
+                self.raise_error("Expected }")
 
         def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
             # NTH_VALUE(a, 2) FROM LAST OVER (...): a table may be named LAST.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from sql import errors
 from tests.kit import local_sql
 
 STATEMENTS = (
@@ -93,3 +96,33 @@ def test_a_statement_of_a_tools_connection_is_answered(
     outcome = runner.run(opened.run(text))
     rows = runner.run(local_sql.rows_of(outcome))
     assert all(len(row) == len(outcome.columns) for row in rows)
+
+
+ESCAPED = {
+    "select {d '2024-01-01'}, {t '10:11:12'}, { TS '2024-01-01 00:00:00.5' }": (
+        datetime.date(2024, 1, 1),
+        datetime.time(10, 11, 12),
+        datetime.datetime(2024, 1, 1, 0, 0, 0, 500_000),  # noqa: DTZ001 - TIMESTAMP_NTZ
+    ),
+    "select {fn concat({fn upper('a')}, 'b')} || 'c'": ("Abc",),
+    "select { fn convert(count(*), SQL_DOUBLE) }, {fn convert(1, SQL_VARCHAR)}": (1.0, "1"),
+    "select count(*) from moments where m < {ts '2024-01-01 00:00:00'}": (0,),
+    "select {'d': {'ts': 1}}:d:ts::int": (1,),
+    "select {fn length('abc')": "001003",
+    "select {fn }": "001003",
+    "select {d '2024-01-01'": "001003",
+    "select {d 'x'}": "100035",
+    "select {fn convert(1, SQL_GUID)}": "000002",
+}
+
+
+@pytest.mark.parametrize("text", ESCAPED)
+def test_odbcs_escapes_are_what_they_stand_for(
+    local: tuple[asyncio.Runner, local_sql.LocalSql], text: str
+) -> None:
+    runner, opened = local
+    try:
+        answer: Any = runner.run(opened.rows(text))[0]
+    except errors.SqlError as error:
+        answer = error.code
+    assert answer == ESCAPED[text]
