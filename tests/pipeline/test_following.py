@@ -67,8 +67,8 @@ class Follower:
             while self.log.stat().st_size == size_bytes and time.monotonic() < ask_at:
                 time.sleep(0.05)
 
-    def wait_until_said(self, text: str) -> None:
-        self.wait_for(lambda: text in self.said)
+    def wait_until_said(self, text: str, *, times: int = 1) -> None:
+        self.wait_for(lambda: self.said.count(text) >= times)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> dict[str, Any]:
         """Interrupt the follower; return its outcome."""
@@ -171,10 +171,11 @@ def test_a_follower_killed_at_its_commit_loads_each_row_once_when_started_again(
     assert ids(small, table) == ([0, 1, 2] if side == "after" else [0, 1])
 
     with follower(tmp_path, server, *place(raw, table)) as job:
-        job.wait_for(lambda: len(ids(small, table)) == 5)
+        count = 2 if side == "after" else 3
+        job.wait_until_said(f"loaded {count} rows")
         outcome = job.end()
     assert ids(small, table) == [0, 1, 2, 3, 4]
-    assert outcome["sources"] == (2 if side == "after" else 3)
+    assert outcome["sources"] == count
     assert small.ingest(raw, table).snapshot_id is None
 
 
@@ -279,7 +280,8 @@ def test_a_follower_waits_for_a_server_that_does_not_answer(
         job.wait_until_said("trying again in 2 s: the server does not answer")
         silent.clear()
         door.closed.clear()
-        job.wait_for(lambda: ids(small, "follow_waits.t") == [0, 1])
+        job.wait_until_said("loaded 1 row", times=2)
+        assert ids(small, "follow_waits.t") == [0, 1]
         assert job.end()["sources"] == 2
 
 

@@ -387,7 +387,8 @@ def test_a_follower_loads_what_comes_whatever_happens_to_it(
         job.process.wait(60)  # killed as its commit was made, before it heard of it
     broker.send("followed", ['{"id": 3, "name": "n3", "more": 1.5}'])
     with follower(tmp_path / "2", server, *first) as job:
-        job.wait_for(lambda: ids(small, "topics_followed.t") == [1, 2, 3])
+        job.wait_until_said("loaded 1 row")
+        assert ids(small, "topics_followed.t") == [1, 2, 3]
         assert job.end()["rows"] == 1
     small.catalog.rename_table("topics_followed.t", "topics_followed.u")
     broker.grow("followed", 2)
