@@ -12,31 +12,28 @@ import argparse
 import atexit
 import contextlib
 import dataclasses
-import datetime
 import gc
-import importlib.util
 import json
 import logging
 import os
-import re
 import shlex
 import stat
-import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from pipeline import (
-    connect,
+    commandline,
     errors,
     expiry,
     files,
     following,
     ingest,
+    installing,
     interrupts,
     jobs,
     leases,
@@ -62,12 +59,10 @@ from pipeline import (
     session,
     settings,
     sources,
-    topics,
     workfolders,
 )
 
 INTERRUPTED = 130
-CHECKOUT = Path(__file__).resolve().parents[1]
 LOOPBACK = "127.0.0.1,localhost,::1"
 ROW_CHARACTERS_MAX = 500
 """Characters that a plan shows of a row."""
@@ -80,7 +75,6 @@ NAMES_CHARACTERS_MAX = 300
 
 RATED_BYTES_MIN = 1_000_000
 """Of a smaller load the rate says how long a job takes to start."""
-COUNT_MAX = 2**31 - 1
 COMMAND_CHARACTERS_MAX = 300
 """Characters that a log has of a server's job."""
 
@@ -97,13 +91,10 @@ COLLECTOR_THRESHOLDS = (200_000, 10, 10)
 """When Python looks for cycles: after so many new objects. By its default of 700 it looks 400 times
 while a small load imports PyIceberg and boto3, whose objects all stay."""
 
-AGE = re.compile(r"(\d+)([dhms])\Z")
-AGE_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
-
 
 def main(arguments: list[str], interruption: interrupts.Interrupts) -> int:
     """Run one job; return the exit code. interruption: the process's answer to SIGINT, SIGTERM."""
-    options = _parser().parse_args(arguments)
+    options = commandline.parser().parse_args(arguments)
     options.spark_logs, options.interruption = [], interruption
     say = progress.speaker()
     started = time.monotonic()
@@ -177,13 +168,15 @@ def _ingest(
     )
     is_topic = isinstance(relation, settings.KafkaSource)
     file_format = options.format or ("json" if is_topic else "csv")
-    places = files.places(options.source, _read_list, "--from") if relation is None else ()
+    places = (
+        files.places(options.source, commandline.read_list, "--from") if relation is None else ()
+    )
     if options.format is None:
         _check_default_format(places)
     load = jobs.Load(
         places=places,
         relation=relation,
-        reader=files.reader_of(relation, file_format, _reader_options(options.option)),
+        reader=files.reader_of(relation, file_format, commandline.reader_options(options.option)),
         table=target,
         partitions=settings.parse_partitions(options.partition_by)
         if options.partition_by is not None
@@ -197,7 +190,9 @@ def _ingest(
             names=files.FLAGS,
         ),
         engine=options.engine,
-        types={} if options.schema is None else _schema(server, options.schema, file_format),
+        types={}
+        if options.schema is None
+        else commandline.schema(server, options.schema, file_format),
         on_error=options.on_error,
     )
     load = records.prepared(load)
@@ -322,8 +317,8 @@ def _check_default_format(places: Sequence[settings.Place]) -> None:
 
 def _check_readable(load: jobs.Load, options: argparse.Namespace) -> None:
     """Raise BadArgument for files of this machine that Spark would read on other machines."""
-    if isinstance(load.relation, settings.KafkaSource):
-        _ensure_kafka(options)
+    if isinstance(load.relation, settings.KafkaSource) and options.warm is None:
+        installing.ensure_kafka(progress.speaker())
     if options.master.startswith("local") or load.engine == "arrow":
         return
     address = masters.parse_connect(options.master)
@@ -469,7 +464,7 @@ def _served(
     options = argparse.Namespace(answer={})
     say(("$ " + " ".join(arguments))[:COMMAND_CHARACTERS_MAX])
     try:
-        options = _parser().parse_args(arguments)
+        options = commandline.parser().parse_args(arguments)
         options.warm, options.spark_logs, options.is_served = warm, child.spark_logs, True
         outcome, sentence = JOBS[options.job](options, server, say)
     except errors.PipelineError as error:
@@ -537,7 +532,7 @@ def _typed(
         named = sorted(_of_shell(words))
         if named:
             raise errors.BadArgument(f"{', '.join(named)} stands before the shell, not in it")
-        options = _parser().parse_args(words)
+        options = commandline.parser().parse_args(words)
         options.warm, options.master = warm, shell.master
         options.spark_logs = shell.spark_logs
         options.give_up = interrupts.cancel_one_job
@@ -635,7 +630,7 @@ def _refused_by_server(options: argparse.Namespace, folder: Path) -> dict[str, s
 def _history(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
-    _check_least(options, "--limit")
+    commandline.check_least(options, "--limit")
     limit = options.limit + 1  # whether there is one more
     rows = runs.history(server, options.warehouse, pipeline=options.name, limit=limit)
     rows = [{**row, "task": "pipeline", "progress": None} for row in rows]
@@ -736,7 +731,7 @@ def _compact(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    _check_least(options, "--target-file-size-mib", "--min-input-files")
+    commandline.check_least(options, "--target-file-size-mib", "--min-input-files")
     loads.check_table(server, table)
     size_mib, strategy = options.target_file_size_mib, options.strategy
     if size_mib is None or strategy is None:
@@ -774,30 +769,20 @@ def _compact(
     return dict(counts), sentence
 
 
-def _check_least(options: argparse.Namespace, *names: str) -> None:
-    """Raise BadArgument for an option below 1, or beyond what Iceberg's library counts to."""
-    for name in names:
-        value = getattr(options, name.removeprefix("--").replace("-", "_"))
-        if value is not None and value < 1:
-            raise errors.BadArgument(f"{name} is {value}; it must be at least 1")
-        if value is not None and value > COUNT_MAX:
-            raise errors.BadArgument(f"{name} is {value}; it must be at most {COUNT_MAX}")
-
-
 def _expire(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> tuple[dict[str, Any], str]:
     table = settings.parse_table(options.table)
-    older_than = None if options.older_than is None else _moment(options.older_than)
+    older_than = None if options.older_than is None else commandline.moment(options.older_than)
     retain_last = options.retain_last
-    _check_least(options, "--retain-last")
+    commandline.check_least(options, "--retain-last")
     loads.check_table(server, table)
     if older_than is None or retain_last is None:
         configured = maintenance.configured(
             sources.client(server, "s3tables"), table, for_expiry=True
         )
         if older_than is None and configured.max_age is not None:
-            older_than = _ago(configured.max_age)
+            older_than = commandline.ago(configured.max_age)
         retain_last = configured.retain_last if retain_last is None else retain_last
     if options.dry_run:
         plan = expiry.planned(
@@ -933,209 +918,6 @@ LOCAL_JOBS = {"list": _list}
 """The jobs that need no running server."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, without the list of all options."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"pipeline: {message}; `{self.prog} --help` says what there is\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m pipeline", description="Spark jobs on a running Boathouse.")
-    common = _Parser(add_help=False)
-    common.add_argument("--data", default=os.environ.get("BOATHOUSE_DATA", "./boathouse-data"),
-                        help="data folder of the server (default: %(default)s)")  # fmt: skip
-    common.add_argument("--url", help="the server's URL, when it runs elsewhere")
-    common.add_argument("--region", help="the server's region")
-    common.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    spark = _Parser(add_help=False)
-    spark.add_argument(
-        "--master",
-        default="local[*]",
-        help="Spark master, or a Spark Connect server, sc://host:port (default: %(default)s)",
-    )
-    spark.add_argument("--spark-ui", action="store_true",
-                       help="serve Spark's own pages about the job while it runs")  # fmt: skip
-    spark.add_argument("--driver-memory", metavar="SIZE",
-                       help="of Spark's driver, like 2g; with --master local[...] all work is "
-                       "done in it (default: a quarter of the machine's, 1g to 8g)")  # fmt: skip
-    spark.add_argument("--cores", metavar="N",
-                       help="tasks at once on this machine, or cores of a spark:// cluster "
-                       "(default: all)")  # fmt: skip
-    spark.add_argument("--executor-memory", metavar="SIZE", help="of each executor of a cluster")
-    spark.add_argument("--executor-cores", metavar="N", help="of each executor of a cluster")
-    spark.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE",
-                       help="a setting of Spark that a job does not set itself; may be "
-                       "repeated")  # fmt: skip
-    spark.add_argument("--verbose", action="store_true",
-                       help="say where Spark's log is, also if the job goes well")  # fmt: skip
-    parser.set_defaults(
-        warm=None, gets=None, logs=None, answer={}, is_served=False,
-        give_up=leases.interrupt_this_process,
-    )  # fmt: skip
-    jobs = parser.add_subparsers(dest="job", required=True)
-
-    job = jobs.add_parser("ingest", parents=[common, spark], help="load raw objects into a table")
-    job.add_argument(
-        "--from",
-        dest="source",
-        action="append",
-        required=True,
-        metavar="PLACE",
-        help="s3://bucket/prefix, ./folder or /a/file, also with * and **; @FILE for "
-        "a list of them; may be repeated; or table: or view:lake.ns.name, or kafka:TOPIC",
-    )
-    job.add_argument("--jdbc-table", metavar="NAME",
-                     help="with --from jdbc:...: the table, as SQL names it")  # fmt: skip
-    job.add_argument("--jdbc-query", metavar="SQL", help="with --from jdbc:...: a SELECT instead")
-    job.add_argument("--watermark", metavar="COLUMN",
-                     help="with --from jdbc:...: whole numbers that only grow; later loads read "
-                     "the rows above the last one")  # fmt: skip
-    job.add_argument("--jdbc-jar", metavar="FILE", help="the driver of the database")
-    job.add_argument("--jdbc-properties", metavar="FILE",
-                     help="lines NAME=VALUE, such as user and password")  # fmt: skip
-    job.add_argument("--jdbc-timeout", metavar="TIME",
-                     help="how long the database may take to answer a query, like 10m; 0s for any "
-                     "time (default: 1h)")  # fmt: skip
-    job.add_argument("--bootstrap", metavar="HOST:PORT[,HOST:PORT]",
-                     help="with --from kafka:TOPIC: some of the brokers")  # fmt: skip
-    job.add_argument("--kafka-properties", metavar="FILE",
-                     help="lines NAME=VALUE for Kafka's client, such as sasl.password")  # fmt: skip
-    job.add_argument(
-        "--kafka-columns",
-        metavar="PART[,PART]",
-        help="parts of records to store: " + ", ".join(settings.RECORD_COLUMNS),
-    )
-    job.add_argument("--avro-schema", metavar="FILE",
-                     help="with --from kafka:TOPIC --format avro: of the values")  # fmt: skip
-    job.add_argument("--max-records", type=int, metavar="NUMBER",
-                     help="with --from kafka:TOPIC: of one load")  # fmt: skip
-    job.add_argument("--lost-records", choices=settings.LOST_RECORDS,
-                     help="where a topic has dropped records that were not loaded: fail the load, "
-                     "or go on with the next ones (default: fail)")  # fmt: skip
-    job.add_argument("--to", required=True, help="warehouse.namespace.table")
-    job.add_argument(
-        "--format",
-        choices=files.ALL_FORMATS,
-        help="of all files (default: csv), or of a topic's values (default: json)",
-    )
-    job.add_argument("--partition-by", help="for a new table: column, month(c), bucket(16, c), ...")
-    job.add_argument("--mode", choices=settings.MODES, default="append")
-    job.add_argument("--key", metavar="COLUMN[,COLUMN]",
-                     help="with --mode merge: the columns that identify a row")  # fmt: skip
-    job.add_argument("--order-by", metavar="COLUMN",
-                     help="with --mode merge: the greatest is the newest row of a key; of a topic, "
-                     "without it, the last record of a key within its partition")  # fmt: skip
-    job.add_argument("--delete-flag", metavar="COLUMN",
-                     help="with --mode merge: where it is true, the row is removed; then a topic's "
-                     "records without a value remove none")  # fmt: skip
-    job.add_argument("--schema", metavar="FILE|TABLE",
-                     help="types of columns: a file of lines `name type`, or a table")  # fmt: skip
-    job.add_argument("--on-error", choices=settings.ON_ERROR, default="fail",
-                     help="what a row does that cannot be read: fail the load, or go to "
-                     f"TABLE{rejects.SUFFIX} with its line and reason "
-                     "(default: %(default)s)")  # fmt: skip
-    job.add_argument("--dry-run", action="store_true",
-                     help="show what a load would do; write nothing")  # fmt: skip
-    job.add_argument("--engine", choices=settings.ENGINES, default="auto",
-                     help="arrow: without Java, for small sources; auto: by size")  # fmt: skip
-    job.add_argument("--option", action="append", default=[], metavar="NAME=VALUE",
-                     help="an option of Spark's reader, like nullValue=NA")  # fmt: skip
-
-    job.add_argument("--follow", action="store_true",
-                     help="go on: load new objects as they arrive, until Ctrl-C")  # fmt: skip
-    job.add_argument("--every", metavar="TIME",
-                     help="with --follow: how often to look, like 10s, 5m, 1h "
-                     f"(default: {following.EVERY})")  # fmt: skip
-    job.add_argument("--broken-sources", choices=("fail", "retry"),
-                     help="with --follow: what a source that cannot be loaded does: end the job, "
-                     "or be left out and tried again later (default: retry)")  # fmt: skip
-
-    job = jobs.add_parser("compact", parents=[common, spark], help="rewrite small data files")
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--target-file-size-mib", type=int)
-    job.add_argument("--min-input-files", type=int)
-    job.add_argument("--strategy", choices=maintenance.STRATEGIES,
-                     help="sort and z-order use the table's sort order; auto sorts if it has one "
-                     "(default: the table's maintenance settings)")  # fmt: skip
-    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
-
-    job = jobs.add_parser("expire", parents=[common, spark], help="expire old snapshots")
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--older-than", help="7d, 12h, or a time like 2026-01-01T00:00:00+00:00")
-    job.add_argument("--retain-last", type=int, help="snapshots to keep at least")
-    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
-
-    job = jobs.add_parser("manifests", parents=[common, spark], help="rewrite a table's manifests")
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
-
-    job = jobs.add_parser("statistics", parents=[common, spark],
-                          help="store how many distinct values columns have")  # fmt: skip
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--columns", metavar="COLUMN[,COLUMN]", help="default: all of plain types")
-    job.add_argument("--dry-run", action="store_true", help="say what it would do; write nothing")
-
-    job = jobs.add_parser("orphans", parents=[common],
-                          help="let the server sweep one table: hide and free files that nothing "
-                          "references, once their days are over")  # fmt: skip
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--dry-run", action="store_true", help="say what it would do; change nothing")
-
-    job = jobs.add_parser("replicate", parents=[common, spark],
-                          help="copy a table with its history to another catalog")  # fmt: skip
-    job.add_argument("--table", required=True, help="warehouse.namespace.table")
-    job.add_argument("--to", required=True, metavar="URI|ARN",
-                     help="of the target's REST catalog, or of a table bucket of S3 "
-                     "Tables")  # fmt: skip
-    job.add_argument("--to-warehouse", metavar="NAME", help="the REST catalog's warehouse")
-    job.add_argument("--to-namespace", metavar="NAME", help="of the copy (default: the table's)")
-    job.add_argument("--to-table", metavar="NAME", help="of the copy (default: the table's)")
-    job.add_argument("--location", metavar="S3_URI",
-                     help="of the copy in a REST catalog (default: "
-                     "s3://WAREHOUSE/namespace/table)")  # fmt: skip
-    job.add_argument("--s3-endpoint", metavar="URL",
-                     help="of the target's store (default: its REST catalog names it, or AWS's "
-                     "configuration)")  # fmt: skip
-
-    job = jobs.add_parser("samples", parents=[common], help="load a small data set, without Spark")
-    job.add_argument("--warehouse", default="lake")
-
-    folder = _Parser(add_help=False)
-    folder.add_argument("--pipelines", default="pipelines", metavar="FOLDER",
-                        help="the folder of NAME.toml (default: %(default)s)")  # fmt: skip
-    job = jobs.add_parser("run", parents=[common, spark, folder], help="run a pipeline")
-    job.add_argument("name", help="of pipelines/NAME.toml")
-    job.add_argument("--dry-run", action="store_true",
-                     help="show what its load would do, without its checks; write "
-                     "nothing")  # fmt: skip
-    job.add_argument("--run-id", help=argparse.SUPPRESS)
-    job.add_argument("--earlier", default="[]", help=argparse.SUPPRESS)
-
-    jobs.add_parser("list", parents=[common, folder], help="list the pipelines")
-
-    job = jobs.add_parser("history", parents=[common], help="list the latest runs of pipelines")
-    job.add_argument("name", nargs="?", help="of one pipeline alone")
-    job.add_argument("--warehouse", default="lake")
-    job.add_argument("--limit", type=int, default=20)
-
-    job = jobs.add_parser("show", parents=[common], help="show one run")
-    job.add_argument("run_id", metavar="RUN")
-    job.add_argument("--warehouse", default="lake")
-
-    job = jobs.add_parser("cancel", parents=[common], help="end a run that goes on")
-    job.add_argument("run_id", metavar="RUN")
-
-    text = "do jobs from standard input, one a line, in one session of Spark"
-    jobs.add_parser("shell", parents=[common, spark], help=text)
-
-    job = jobs.add_parser("serve", parents=[common, spark], help="do the jobs that a server sends")
-    job.add_argument("--memory-mib", type=int, help="as --driver-memory, in MiB")
-    job.add_argument("--logs", help="folder of the logs of Spark")
-    job.add_argument("--folder", default=".", help="where relative paths of a job begin")
-    return parser
-
-
 def _opener(
     options: argparse.Namespace, server: settings.ServerEndpoint, say: progress.Say
 ) -> session.Open:
@@ -1145,11 +927,11 @@ def _opener(
 
     def open_spark(warehouse: str) -> AbstractContextManager[session.Spark]:
         if warm is not None:
-            if importlib.util.find_spec("pyspark") is None:
+            if not installing.is_installed("pyspark"):
                 raise errors.SparkFailed("Spark is not installed; run `make setup-all`")
             return warm.opened(warehouse)
-        _ensure_spark(say)
-        _ensure_connect(options.master, say)
+        installing.ensure_spark(say)
+        installing.ensure_connect(options.master, say)
         return session.started(
             server,
             warehouse,
@@ -1217,110 +999,12 @@ def _resources(options: argparse.Namespace) -> resources.SparkResources | None:
     )
 
 
-def _read_list(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")
-
-
-def _schema(server: settings.ServerEndpoint, text: str, file_format: str) -> dict[str, str]:
-    """Return the column types that a file or a table names. Raises BadArgument, NoServer."""
-    if file_format not in reading.TYPED_BY_LOAD:
-        raise errors.BadArgument(f"--schema: {file_format} files have a schema of their own")
-    if Path(text).is_file():
-        try:
-            return reading.parse_schema(Path(text).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise errors.BadArgument(f"--schema {text} cannot be read: {error}") from error
-    try:
-        table = settings.parse_table(text)
-    except errors.BadArgument as error:
-        raise errors.BadArgument(
-            f"--schema {text!r} is neither a file nor a table like lake.sales.orders"
-        ) from error
-    return {
-        name: reading.schema_type(name, str(column_type))
-        for name, column_type in loads.columns(server, table).items()
-    }
-
-
-def _reader_options(pairs: list[str]) -> dict[str, str]:
-    options = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise errors.BadArgument(f"--option {pair!r} is not NAME=VALUE")
-        options[name] = value
-    return options
-
-
-def _ago(age: datetime.timedelta) -> datetime.datetime:
-    """Return the time an age ago, at least the year 1."""
-    now = datetime.datetime.now(datetime.UTC)
-    first = datetime.datetime.min.replace(tzinfo=datetime.UTC)
-    return now - min(age, now - first)
-
-
-def _moment(text: str) -> datetime.datetime:
-    age = AGE.match(text)
-    if age:
-        try:
-            span = datetime.timedelta(**{AGE_UNITS[age.group(2)]: int(age.group(1))})
-            return datetime.datetime.now(datetime.UTC) - span
-        except OverflowError as error:
-            raise errors.BadArgument(f"--older-than {text!r} is before the year 1") from error
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise errors.BadArgument(
-            f"--older-than {text!r} is neither an age like 7d nor a time like 2026-01-01T00:00:00"
-        ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-
-
 def _reach_this_machine_without_proxy() -> None:
     """Except loopback addresses from a proxy that the environment names."""
     spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     if spared.strip() != "*":
         for name in ("no_proxy", "NO_PROXY"):
             os.environ[name] = f"{spared},{LOOPBACK}" if spared else LOOPBACK
-
-
-def _ensure_spark(say: progress.Say) -> None:
-    if _is_installed("pyspark"):
-        return
-    say("PySpark is not installed yet; installing it into .venv (about 650 MB on disk)")
-    if not _install("spark"):
-        raise errors.SparkFailed("PySpark could not be installed; see pip's message above")
-    # What it cannot prepare, the job asks for again and says so.
-    subprocess.run([sys.executable, "-m", "pipeline.prepare"], cwd=CHECKOUT, check=False)
-
-
-def _ensure_connect(master: str, say: progress.Say) -> None:
-    """Install what PySpark needs beside itself for a Spark Connect server."""
-    if masters.parse_connect(master) is None or _is_installed(connect.PACKAGE):
-        return
-    say("the client of Spark Connect is not installed yet; installing it (about 20 MB to fetch)")
-    if not _install("connect"):
-        raise errors.SparkFailed("Spark Connect's client could not be installed; see pip's message")
-
-
-def _ensure_kafka(options: argparse.Namespace) -> None:
-    if options.warm is None and not _is_installed(topics.PACKAGE):
-        progress.speaker()("Kafka's client is not installed yet; installing it (5 MB to fetch)")
-        if not _install("kafka"):
-            raise errors.PipelineError("Kafka's client could not be installed; see pip's message")
-
-
-def _is_installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
-
-
-def _install(group: str) -> bool:
-    """Install a group of packages into this environment; return whether it could be."""
-    command = [sys.executable, str(CHECKOUT / "provision.py"), group]
-    if subprocess.run(command, check=False).returncode:
-        return False
-    importlib.invalidate_caches()
-    return True
 
 
 if __name__ == "__main__":

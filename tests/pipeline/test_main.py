@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import __main__ as command
-from pipeline import errors, interrupts, progress
+from pipeline import commandline, errors, interrupts, progress
 from tests.kit import server as server_kit
 from tests.kit import waits
 from tests.pipeline.lake import Raw
@@ -340,7 +340,7 @@ def test_a_server_that_ended_without_a_word_ends_with_1(
 )
 def test_older_than_takes_an_age(text: str, ago: datetime.timedelta) -> None:
     before = datetime.datetime.now(datetime.UTC)
-    moment = command._moment(text)
+    moment = commandline.moment(text)
     assert before <= moment + ago <= datetime.datetime.now(datetime.UTC)
 
 
@@ -355,13 +355,13 @@ def test_older_than_takes_an_age(text: str, ago: datetime.timedelta) -> None:
 def test_older_than_takes_a_time_in_utc_unless_it_says(
     text: str, moment: datetime.datetime
 ) -> None:
-    assert command._moment(text) == moment
+    assert commandline.moment(text) == moment
 
 
 @pytest.mark.parametrize("text", ["", "d", "-7d", "7w", "7 d", "99999999999d"])
 def test_older_than_refuses_what_is_neither(text: str) -> None:
     with pytest.raises(errors.BadArgument):
-        command._moment(text)
+        commandline.moment(text)
 
 
 def test_samples_loads_once_and_a_second_time_changes_nothing(
