@@ -1,8 +1,8 @@
 """A load generator: keep-alive connections that send prepared requests and count answers.
 
 Run as its own process (`python -m tests.bench.load`), so that its CPU is not the server's. It reads
-a plan from standard input: JSON with host, port, connections, seconds, and a list of requests, each
-base64 of the whole HTTP/1.1 request. Connections take requests in turn, from the list's start again
+a plan from standard input: a line of JSON with host, port, connections, seconds and the sizes of the
+requests, and then the whole HTTP/1.1 requests, one behind the other. Connections take requests in turn, from the list's start again
 when it is used up if `cycle` is true, else they stop. With `lanes`, connection i sends only the
 requests i, i + connections, i + 2 connections ..., strictly in order; with `bodiless`, answers end
 with their heads. It prints one JSON object: answers, seconds, bytes received, statuses and
@@ -12,7 +12,6 @@ latencies.
 from __future__ import annotations
 
 import asyncio
-import base64
 import functools
 import json
 import sys
@@ -91,8 +90,8 @@ class Connection(asyncio.Protocol):
 class Load:
     """What all connections share. Mutable by nature."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        self.requests = [base64.b64decode(request) for request in plan["requests"]]
+    def __init__(self, plan: dict[str, Any], requests: list[bytes]) -> None:
+        self.requests = requests
         self.cycle = plan["cycle"]
         self.lanes = plan["connections"] if plan["lanes"] else 0
         self.lane_positions: Counter[int] = Counter()
@@ -121,8 +120,8 @@ class Load:
         return request
 
 
-async def run(plan: dict[str, Any]) -> dict[str, Any]:
-    load = Load(plan)
+async def run(plan: dict[str, Any], requests: list[bytes]) -> dict[str, Any]:
+    load = Load(plan, requests)
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     load.deadline = started + load.seconds
@@ -154,4 +153,6 @@ def _quantile(ordered: list[float], part: float) -> float:
 if __name__ == "__main__":
     import uvloop
 
-    print(json.dumps(uvloop.run(run(json.load(sys.stdin)))))
+    read = json.loads(sys.stdin.buffer.readline())
+    sent = [sys.stdin.buffer.read(size_bytes) for size_bytes in read["sizes_bytes"]]
+    print(json.dumps(uvloop.run(run(read, sent))))
