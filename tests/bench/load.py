@@ -1,12 +1,12 @@
 """A load generator: keep-alive connections that send prepared requests and count answers.
 
 Run as its own process (`python -m tests.bench.load`), so that its CPU is not the server's. It reads
-a plan from standard input: a line of JSON with host, port, connections, seconds and the sizes of the
-requests, and then the whole HTTP/1.1 requests, one behind the other. Connections take requests in turn, from the list's start again
-when it is used up if `cycle` is true, else they stop. With `lanes`, connection i sends only the
-requests i, i + connections, i + 2 connections ..., strictly in order; with `bodiless`, answers end
-with their heads. It prints one JSON object: answers, seconds, bytes received, statuses and
-latencies.
+a plan from standard input: a line of JSON with host, port, connections, seconds and the sizes of
+the requests, and then the whole HTTP/1.1 requests, one behind the other. Connections take requests
+in turn, from the list's start again when it is used up if `cycle` is true, else they stop. With
+`lanes`, connection i sends only the requests i, i + connections, i + 2 connections ..., strictly in
+order; with `bodiless`, answers end with their heads. It prints one JSON object: answers, seconds,
+bytes received, statuses and latencies.
 """
 
 from __future__ import annotations
