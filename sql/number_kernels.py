@@ -181,6 +181,23 @@ def _number_of_text(match: re.Match[str]) -> Kernel:
     return text_kernel(function, result)
 
 
+def _real_of_text(match: re.Match[str]) -> Kernel:
+    """A text by a model as a FLOAT, which may have more digits than a NUMBER has."""
+    text = _spelled(match.group(1))
+    readers = numberformats.readers(text)
+
+    def read(value: str) -> float:
+        for reader in readers:
+            number = reader.number(value)
+            if number is not None:
+                return float(number)
+        raise coded("100140", f"{value[:SHOWN_MAX]}{errors.BETWEEN}{text}")
+
+    return text_kernel(
+        lambda texts: per_value(texts, read, pa.float64(), lenient=False), pa.float64()
+    )
+
+
 SHOWN_MAX = 100
 """Of a text that is no number, so many characters stand in the error."""
 
@@ -219,5 +236,6 @@ def read_plain(readers: Iterable[FormatReader], texts: Any, precision: int, scal
 FAMILIES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Kernel]], ...] = (
     (re.compile("_number_text_([0-9]+)_([0-9]+)_([0-9a-f]*)"), _printed),
     (re.compile("_number_text_real_([0-9a-f]*)"), _printed_real),
+    (re.compile("_real_of_text_([0-9a-f]*)"), _real_of_text),
     (re.compile("_(try_)?number_of_text_([0-9]+)_([0-9]+)_([0-9a-f]*)"), _number_of_text),
 )

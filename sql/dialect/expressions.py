@@ -12,7 +12,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from sqlglot import exp
 
@@ -434,10 +434,47 @@ def _arithmetic(node: Any, scope: NameResolver) -> Expr:
         operators.append(ARITHMETIC[type(first)])
         first = first.this
     start, *rest = _chain(node, node_types, limits.TERMS_MAX)
-    combined = bind(start, scope)
+    if operators[-1] is rewrites.remainder and _is_digest(start):
+        combined = _digest_remainder(start, bind(rest[0], scope), scope)
+        operators.pop()
+        rest = rest[1:]
+    else:
+        combined = bind(start, scope)
     for combine, part in zip(reversed(operators), rest, strict=True):
         combined = combine(combined, bind(part, scope))
     return combined
+
+
+DIGEST_DIGITS: Final = 32
+"""Hexadecimal digits of a text of MD5. The number that they are may have 39 decimal digits."""
+
+
+def _is_digest(node: Any) -> bool:
+    """Return whether a node is TO_NUMBER of a text of 32 hexadecimal digits."""
+    node = node.unnest()
+    parts = node.expressions if isinstance(node, exp.Anonymous) else []
+    return (
+        len(parts) == 2
+        and str(node.this).upper() in ("TO_NUMBER", "TO_NUMERIC", "TO_DECIMAL")
+        and isinstance(parts[1], exp.Literal)
+        and parts[1].is_string
+        and str(parts[1].this).upper() == "X" * DIGEST_DIGITS
+    )
+
+
+def _digest_remainder(node: Any, divisor: Expr, scope: NameResolver) -> Expr:
+    """Return the remainder of a number of 32 hexadecimal digits.
+
+    Divided by a FLOAT, the number may have more than 38 decimal digits: it is made a FLOAT at once.
+    """
+    dividend = bind(node, scope)  # checks the call
+    if divisor.type.name == "real":
+        text = bind(node.unnest().expressions[0], scope)
+        if text.type.name == "text":
+            name = f"_real_of_text_{('X' * DIGEST_DIGITS).encode().hex()}"
+            number = code.kernel(name, rewrites.as_arrow(text, sqltypes.TEXT))
+            dividend = exprs.derived(number, sqltypes.REAL, [text])
+    return rewrites.remainder(dividend, divisor)
 
 
 def _subtract(left: Expr, right: Expr) -> Expr:

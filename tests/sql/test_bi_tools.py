@@ -126,3 +126,21 @@ def test_odbcs_escapes_are_what_they_stand_for(
     except errors.SqlError as error:
         answer = error.code
     assert answer == ESCAPED[text]
+
+
+def test_a_sum_over_rows_that_a_join_repeats_counts_each_key_once(
+    local: tuple[asyncio.Runner, local_sql.LocalSql],
+) -> None:
+    """Looker adds a number made of the key's digest to each value, and subtracts it again."""
+    runner, opened = local
+    digest = f"(to_number(md5(k), '{'X' * 32}') % 1.0e27)::numeric(38, 0)"
+    value = "cast(floor(coalesce(v, 0) * (1000000 * 1.0)) as decimal(38, 0))"
+    total = (
+        f"cast(sum(distinct {value} + {digest}) - sum(distinct {digest}) as double precision)"
+        " / cast((1000000 * 1.0) as double precision)"
+    )
+    rows = ", ".join(f"({key}, {key}.25)" for key in range(40))
+    text = f"select {total} from (values {rows}) t(k, v), table(generator(rowcount => 3))"
+    assert runner.run(opened.one(text)) == sum(key + 0.25 for key in range(40))
+    beyond = f"select to_number('{'f' * 32}', '{'X' * 32}') % 1e38"
+    assert runner.run(opened.one(beyond)) == float(2**128) % 1e38
