@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from sql import refusals
+
 Phase = Literal["COMPILATION", "RUNTIME"]
 
 
@@ -103,8 +105,15 @@ def empty_statement() -> SqlError:
 
 
 def unsupported(feature: str, line: int | None = None, position: int | None = None) -> SqlError:
-    """Boathouse does not do this; feature is the construct's name."""
-    return _compilation("000002", "0A000", f"Unsupported feature '{feature}'.", line, position)
+    """Boathouse does not do this; feature is the construct's name.
+
+    A second line says what to use instead, where there is something (`sql.refusals`).
+    """
+    text = f"Unsupported feature '{feature}'."
+    sentence = refusals.instead(feature)
+    if sentence:
+        text = f"{text}\n{sentence}"
+    return _compilation("000002", "0A000", text, line, position)
 
 
 def repeated_volatile() -> SqlError:

@@ -827,7 +827,7 @@ class SelectBinder:
 
 JOIN_METHODS = ("", "NATURAL", "ASOF")
 
-CLAUSE_NAMES = {"match": "MATCH_RECOGNIZE"}
+CLAUSE_NAMES = {"locks": "SELECT ... FOR UPDATE", "match": "MATCH_RECOGNIZE"}
 """Names in refusals of clauses for which sqlglot's own names are unknown to users."""
 
 CLAUSES = {
