@@ -20,6 +20,9 @@ from catalog.sweep import marking, reach
 from storage import batch, keys, model
 from storage import errors as storage_errors
 
+ABSENT_MAX: Final = 1_000
+"""Files of the bucket that other metadata names and that do not exist: each look looks for them
+again. With more, each look marks anew."""
 WAITING_FROM: Final = 2
 """From this look on other commits wait for the deletion, so that steady commits do not starve it.
 """
@@ -81,6 +84,7 @@ class Look:
         self._turn = turn
         self._stack = stack
         self._mark: marking.Mark | None = None
+        self._absent: dict[str, marking.Referrer] = {}
         self._number = 0
 
     @property
@@ -126,6 +130,8 @@ class Look:
         mark = self._mark
         if mark is None:
             await self._stack.enter_async_context(self._turn)
+        if mark is None or len(self._absent) >= ABSENT_MAX:
+            self._absent.clear()
             mark = marking.Mark(
                 store=self._store,
                 files=self._files,
@@ -138,6 +144,9 @@ class Look:
             )
             await mark.run(now_ms=self._store.now_ms())
             self._mark = mark
+        else:  # a file that did not exist may be there now
+            for key, owner in self._absent.items():
+                self._check_absent(key, owner)
         await mark.catch_up()
         if mark.interruption is not None:
             raise mark.interruption
@@ -154,12 +163,19 @@ class Look:
         if self._bucket.name not in uri:
             return
         for name, key in reach.targets_of(uri):
-            if name == self._bucket.name and self._exists(key):
-                raise errors.FilesReferenced(
-                    f"The table bucket {name} has files of {self._words(owner)}, such as"
-                    f" s3://{name}/{key}. Purge that table, or rewrite its rows and wait until"
-                    " its older states are no longer kept"
-                )
+            if name == self._bucket.name:
+                self._check_absent(key, owner)
+                if len(self._absent) < ABSENT_MAX:
+                    self._absent[key] = owner
+
+    def _check_absent(self, key: str, owner: marking.Referrer) -> None:
+        if self._exists(key):
+            name = self._bucket.name
+            raise errors.FilesReferenced(
+                f"The table bucket {name} has files of {self._words(owner)}, such as"
+                f" s3://{name}/{key}. Purge that table, or rewrite its rows and wait until"
+                " its older states are no longer kept"
+            )
 
     def _exists(self, key: str) -> bool:
         try:

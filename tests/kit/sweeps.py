@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from catalog import files, guard
+from catalog import files, guard, idents
+from catalog.commits import LoadedTable
 from catalog.sweep import retention, sweeping
-from tests.kit import lakes
+from tests.kit import datafiles, lakes
 
 DAY_MS = retention.DAY_MS
 
@@ -50,3 +51,38 @@ def keys_in(lake: lakes.Lake, prefix: str = "", bucket: str = "lake") -> set[str
 def pass_days(lake: lakes.Lake, days: float) -> None:
     """Let time pass."""
     lake.clock.now_ms += int(days * DAY_MS)
+
+
+async def commit_snapshot_of(bench: datafiles.Bench, loaded: LoadedTable) -> idents.TableIdent:
+    """Let the table ns.t of the bucket `other` name a table's files; make both if need be."""
+    lake = bench.lake
+    snapshot = loaded.metadata.current_snapshot()
+    assert snapshot is not None
+    ident = await create_other(lake)
+    await lake.tables.commit(
+        ident,
+        [],
+        [
+            {"action": "add-snapshot", "snapshot": {**snapshot, "sequence-number": 1}},
+            {
+                "action": "set-snapshot-ref",
+                "ref-name": "main",
+                "type": "branch",
+                "snapshot-id": snapshot["snapshot-id"],
+            },
+        ],
+        by=lakes.BY,
+    )
+    return ident
+
+
+async def create_other(lake: lakes.Lake) -> idents.TableIdent:
+    """Make the table ns.t of the bucket `other`, unless it is there."""
+    ident = idents.TableIdent(table_bucket="other", namespace=("ns",), name="t")
+    if "other" not in {each.name for each in lake.storage.buckets.list()}:
+        await lake.storage.buckets.create(
+            "other", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
+        )
+        await lake.namespaces.create("other", ("ns",), {}, by=lakes.BY)
+        await lake.tables.create(ident, schema=lakes.SCHEMA, by=lakes.BY)
+    return ident

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, idents, manifests, records, store, table_buckets
+from catalog import decoding, errors, manifests, store
 from catalog.commits import LoadedTable
-from catalog.sweep import marking, referrers, sweeping
+from catalog.sweep import marking, sweeping
 from server import errors as server_errors
-from server.access import errors as access_errors
 from storage import batch, model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
@@ -55,41 +54,6 @@ async def expire(bench: datafiles.Bench, loaded: LoadedTable) -> LoadedTable:
     return await bench.lake.tables.commit(
         loaded.ident, [], [{"action": "remove-snapshots", "snapshot-ids": old}], by=BY
     )
-
-
-async def commit_snapshot_of(bench: datafiles.Bench, loaded: LoadedTable) -> idents.TableIdent:
-    """Let the table ns.t of the bucket `other` name a table's files; make both if need be."""
-    lake = bench.lake
-    snapshot = loaded.metadata.current_snapshot()
-    assert snapshot is not None
-    ident = await create_other(lake)
-    await lake.tables.commit(
-        ident,
-        [],
-        [
-            {"action": "add-snapshot", "snapshot": {**snapshot, "sequence-number": 1}},
-            {
-                "action": "set-snapshot-ref",
-                "ref-name": "main",
-                "type": "branch",
-                "snapshot-id": snapshot["snapshot-id"],
-            },
-        ],
-        by=BY,
-    )
-    return ident
-
-
-async def create_other(lake: lakes.Lake) -> idents.TableIdent:
-    """Make the table ns.t of the bucket `other`, unless it is there."""
-    ident = idents.TableIdent(table_bucket="other", namespace=("ns",), name="t")
-    if "other" not in {each.name for each in lake.storage.buckets.list()}:
-        await lake.storage.buckets.create(
-            "other", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
-        )
-        await lake.namespaces.create("other", ("ns",), {}, by=BY)
-        await lake.tables.create(ident, schema=lakes.SCHEMA, by=BY)
-    return ident
 
 
 async def live_keys(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
@@ -260,7 +224,7 @@ def test_a_file_that_a_table_of_another_bucket_references_stays(bench: datafiles
 
     async def prepare() -> set[str]:
         mine = await bench.add(await bench.create("ns.mine"), rows(1))
-        await commit_snapshot_of(bench, mine)
+        await sweeps.commit_snapshot_of(bench, mine)
         await lake.tables.drop(mine.ident, purge=True, by=BY)
         return {
             key for key in sweeps.keys_in(lake, "ns/mine") if not key.endswith(".metadata.json")
@@ -270,146 +234,6 @@ def test_a_file_that_a_table_of_another_bucket_references_stays(bench: datafiles
     assert len(shared) == 3, "data file, manifest, manifest list"
     sweeps.run(lake)
     assert sweeps.keys_in(lake, "ns/mine") == shared
-
-
-def table_buckets_of(bench: datafiles.Bench) -> table_buckets.TableBuckets:
-    store = bench.lake.store
-    return table_buckets.TableBuckets(
-        store=store,
-        namespaces=bench.lake.namespaces,
-        referrers=referrers.Referrers(store=store, files=bench.files),
-        region="us-east-1",
-        seeds={},
-    )
-
-
-async def delete_lake(bench: datafiles.Bench, how: str) -> None:
-    """Delete the table bucket `lake`, or replace it by an empty one."""
-    buckets, lake = table_buckets_of(bench), bench.lake.storage.buckets.get("lake")
-    if how == "replace":
-        await buckets.create(
-            "lake",
-            owner=lakes.ACCOUNT,
-            namespace=None,
-            comment="",
-            by=BY,
-            via="sql",
-            judge=lambda: None,
-            replaces=lake,
-            receipt=None,
-        )
-    elif how == "nothing":
-        await buckets.delete(lake, losing="nothing", may_purge=True, judge=lambda: None)
-    else:
-        await buckets.delete(lake, losing="everything", may_purge=True, judge=lambda: None)
-
-
-@pytest.mark.parametrize("how", ["nothing", "everything", "replace"])
-def test_a_table_bucket_with_a_file_that_another_bucket_references_is_not_deleted(
-    bench: datafiles.Bench, how: str
-) -> None:
-    lake = bench.lake
-
-    async def work() -> None:
-        mine = await bench.add(await bench.create("ns.mine"), rows(1))
-        other = await commit_snapshot_of(bench, mine)
-        if how != "everything":
-            await lake.tables.drop(mine.ident, purge=True, by=BY)
-            await lake.namespaces.drop("lake", ("ns",), by=BY)
-            await sweeps.sweep_of(lake).sweep(["lake"])
-        with pytest.raises(errors.FilesReferenced, match=r"of the table ns\.t of other, such as"):
-            await delete_lake(bench, how)
-        shared = await manifestfiles.live_files(bench.scans, bench.reader(lake.load(other)))
-        assert len(shared) == 1
-        assert lake.storage.objects.head("lake", key_of(shared[0].file_path)).size_bytes > 0
-
-        await lake.tables.drop(other, by=BY)
-        with pytest.raises(errors.FilesReferenced, match=r"the dropped table ns\.t of other"):
-            await delete_lake(bench, how)
-        await lake.tables.undrop(other, by=BY)
-        await lake.tables.drop(other, purge=True, by=BY)
-        before = lake.storage.buckets.get("lake").bucket_id
-        await delete_lake(bench, how)
-        left = {each.name: each.bucket_id for each in lake.storage.buckets.list()}
-        assert left.get("lake") != before
-
-    lake.run(work())
-
-
-@pytest.mark.parametrize("meanwhile", ["references the file", "commits something else"])
-def test_a_commit_between_look_and_deletion_of_a_table_bucket_is_read_first(
-    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch, meanwhile: str
-) -> None:
-    lake = bench.lake
-    hold = referrers.Look.hold
-    looks: list[referrers.Look] = []
-
-    async def work() -> None:
-        mine = await bench.add(await bench.create("ns.mine"), rows(1))
-        other = await create_other(lake)
-
-        async def look_and_commit(look: referrers.Look) -> Any:
-            held = await hold(look)
-            looks.append(look)
-            if len(looks) == 1 and meanwhile == "references the file":
-                await commit_snapshot_of(bench, mine)
-            elif len(looks) == 1:
-                update = {"action": "set-properties", "updates": {"a": "b"}}
-                await lake.tables.commit(other, [], [update], by=BY)
-            return held
-
-        monkeypatch.setattr(referrers.Look, "hold", look_and_commit)
-        if meanwhile == "references the file":
-            with pytest.raises(errors.FilesReferenced):
-                await delete_lake(bench, "everything")
-            shared = await manifestfiles.live_files(bench.scans, bench.reader(lake.load(other)))
-            lake.storage.objects.head("lake", key_of(shared[0].file_path))
-        else:
-            await delete_lake(bench, "everything")
-            assert len(looks) == 2
-            assert [each.name for each in lake.storage.buckets.list()] == ["other"]
-        # Commits that waited for the deletion go on.
-        await lake.tables.commit(
-            other, [], [{"action": "set-properties", "updates": {"c": "d"}}], by=BY
-        )
-
-    lake.run(work())
-
-
-def test_a_table_bucket_without_objects_is_deleted_without_reading_other_buckets(
-    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def work() -> None:
-        await create_other(bench.lake)
-        await delete_lake(bench, "nothing")
-
-    monkeypatch.delattr(marking.Mark, "run")
-    bench.lake.run(work())
-    assert [each.name for each in bench.lake.storage.buckets.list()] == ["other"]
-
-
-def test_a_deletion_that_is_refused_for_the_buckets_contents_reads_no_other_bucket(
-    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = bench.lake
-
-    def deny(ident: idents.TableIdent, pointer: records.Pointer) -> None:
-        raise access_errors.AccessDenied("no", action="a", resource="r")
-
-    async def work() -> None:
-        await bench.add(await bench.create(), rows(1))
-        await create_other(lake)
-        with pytest.raises(errors.TableBucketNotEmpty):
-            await delete_lake(bench, "nothing")
-        info = lake.storage.buckets.get("lake")
-        with pytest.raises(access_errors.AccessDenied):
-            await table_buckets_of(bench).delete(
-                info, losing="everything", may_purge=True, judge=lambda: None, check=deny
-            )
-
-    monkeypatch.delattr(marking.Mark, "run")
-    lake.run(work())
-    assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
 
 
 def test_unreferenced_uploads_go_with_age_and_what_is_no_tables_file_stays(
