@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import types
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ from storage import errors as storage_errors
 
 SUMMARY_KEY: Final = "boathouse.loads"
 MODE_KEY: Final = "boathouse.loads.mode"
+NOTHING_LOADED: Final[Mapping[str, str]] = types.MappingProxyType(
+    {SUMMARY_KEY: "[]", MODE_KEY: "replace"}
+)
+"""Fields of the summary of a snapshot after which every source may be loaded again."""
 
 LOADS_MAX: Final = 100_000
 LIST_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -131,9 +136,13 @@ def plan(
 ) -> batch.Batch:
     """Return the Batch that records the loaded sources. Raises LoadAlreadyTaken.
 
-    It is refused while rows of an earlier load are unwritten. load_id: fresh.
+    taken: in the order of the snapshots; sources before one that replaces all are not recorded. It
+    is refused while rows of an earlier load are unwritten. load_id: fresh.
     """
-    replacing = any(each.mode == "replace" for each in taken)
+    replacements = [index for index, each in enumerate(taken) if each.mode == "replace"]
+    replacing = bool(replacements)
+    if replacing:
+        taken = taken[replacements[-1] :]
     rows: dict[bytes, bytes] = {}
     again: list[str] = []
     for each in taken:

@@ -6,7 +6,7 @@ change that replaces all rows removes the files of the state that the statement 
 
 from __future__ import annotations
 
-from catalog import rights
+from catalog import loads, rights
 from sql import defaults, errors, outcomes, places, planning, threads, transactions, writes
 from sql.dialect import operations
 
@@ -136,7 +136,7 @@ class Inserts:
             fields=(),
             judge=self._places.judge(session.principal, rights.COMMIT_ACTIONS),
         )
-        staged = writes.Staged(target=target, files=(), rows=0)
+        staged = writes.Staged(target=target, files=(), rows=0, summary=loads.NOTHING_LOADED)
         await self._transactions.replace_rows(execution, staged)
         return success
 

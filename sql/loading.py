@@ -316,11 +316,13 @@ class Loading:
                     taken.add(info.key)
         transaction = execution.transaction
         if isinstance(transaction, transactions.Transaction) and ident in transaction.pending:
-            held = {
-                (item["source"], item["etag"])
-                for change in transaction.pending[ident].changes
-                for item in json.loads(change.summary.get(loads.SUMMARY_KEY, "[]"))
-            }
+            held: set[tuple[str, str]] = set()
+            for change in transaction.pending[ident].changes:
+                if change.summary.get(loads.MODE_KEY) == "replace":
+                    taken.clear()
+                    held.clear()
+                listed = json.loads(change.summary.get(loads.SUMMARY_KEY, "[]"))
+                held.update((item["source"], item["etag"]) for item in listed)
             taken |= {info.key for info in infos if (_source(info), info.etag) in held}
         return taken
 

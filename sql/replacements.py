@@ -14,7 +14,6 @@ raised. `sql.definitions` executes the statement again then.
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -54,11 +53,6 @@ from sql.dialect import table_options
 from storage import model as storage_model
 
 ATTEMPTS_MAX: Final = 20
-
-NOTHING_LOADED: Final[Mapping[str, str]] = types.MappingProxyType(
-    {loads.SUMMARY_KEY: "[]", loads.MODE_KEY: "replace"}
-)
-"""Of the replacing snapshot: sources that were loaded before may be loaded again."""
 
 Describe: TypeAlias = Callable[[int], writes.NewTable]
 """Returns the new table for the id of its first column."""
@@ -183,7 +177,8 @@ class Replacements:
                 operation="overwrite",
                 added=tuple(files),
                 removed=frozenset(appends.identity(file) for file in live),
-                summary={pinned.QUERY_ID: query_id, **({} if keeps_loads else NOTHING_LOADED)},
+                summary={pinned.QUERY_ID: query_id}
+                | ({} if keeps_loads else dict(loads.NOTHING_LOADED)),
             )
             built = await self._appends.build(replacement.after, change, principal=principal)
             try:

@@ -397,6 +397,57 @@ def test_a_transaction_loads_a_file_once_and_a_rollback_forgets_it(tmp_path: Pat
     run(tmp_path, work)
 
 
+def test_truncate_forgets_what_was_loaded_and_delete_does_not(tmp_path: Path) -> None:
+    nothing = [("Copy executed with 0 files processed.",)]
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await local.run("CREATE TEMPORARY TABLE u (a int)")
+        await local.run("CREATE STAGE s")
+        await local_sql.put_file(local, "@s", "a.csv", b"1\n2\n")
+        for table in "tu":
+            await local.rows(f"COPY INTO {table} FROM @s")
+            await local.run(f"DELETE FROM {table}")
+            assert await local.rows(f"COPY INTO {table} FROM @s") == nothing
+            for _ in range(2):  # its table is empty already, and then it is not
+                await local.run(f"TRUNCATE TABLE {table}")
+                await local.rows(f"COPY INTO {table} FROM @s")
+                assert await local.one(f"SELECT COUNT(*) FROM {table}") == 2
+                assert await local.rows(f"COPY INTO {table} FROM @s") == nothing
+
+    run(tmp_path, work)
+
+
+def test_a_transaction_that_truncates_loads_again_and_a_rollback_remembers(tmp_path: Path) -> None:
+    nothing = [("Copy executed with 0 files processed.",)]
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2\n")
+        await local_sql.put_file(local, "@%t", "b.csv", b"3\n")
+        await local.rows("COPY INTO t FILES = ('a.csv')")
+
+        await local.run("BEGIN")
+        await local.run("TRUNCATE TABLE t")
+        assert len(await local.rows("COPY INTO t")) == 2
+        assert await local.rows("COPY INTO t") == nothing
+        await local.run("ROLLBACK")
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
+        assert await local.rows("COPY INTO t FILES = ('a.csv')") == nothing
+
+        await local.run("BEGIN")
+        await local.rows("COPY INTO t FILES = ('b.csv')")
+        await local.run("TRUNCATE TABLE t")
+        await local.rows("COPY INTO t FILES = ('a.csv')")
+        await local.run("COMMIT")
+        assert await local.one("SELECT SUM(a) FROM t") == 3
+        assert await local.rows("COPY INTO t FILES = ('a.csv')") == nothing
+        await local.rows("COPY INTO t FILES = ('b.csv')")
+        assert await local.one("SELECT SUM(a) FROM t") == 6
+
+    run(tmp_path, work)
+
+
 def test_a_repeated_request_gets_the_first_answer(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")
