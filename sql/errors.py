@@ -276,7 +276,7 @@ def ambiguous_column(
 ) -> SqlError:
     """A column name that more than one relation in scope has."""
     return _compilation(
-        "002026",
+        "002028",
         "42601",
         f"{_at(line, position)}ambiguous column name '{name}'",
         line,
@@ -410,7 +410,8 @@ def bad_number(text: str) -> SqlError:
 
 def bad_timestamp(text: str, type_name: str = "Timestamp") -> SqlError:
     """Text that is no date, time or timestamp; type_name is `Date`, `Time` or `Timestamp`."""
-    return SqlError("100035", "22007", f"{type_name} '{text}' is not recognized")
+    code = {"Date": "100040", "Time": "100108"}.get(type_name, "100035")
+    return SqlError(code, "22007", f"{type_name} '{text}' is not recognized")
 
 
 def number_out_of_range(text: str) -> SqlError:

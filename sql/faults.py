@@ -16,6 +16,7 @@ from catalog.metadata import errors as metadata_errors
 from server import errortables
 from server.access import errors as access_errors
 from sql import errors
+from sql.dialect import names
 from storage import errors as storage_errors
 
 if TYPE_CHECKING:
@@ -150,7 +151,12 @@ def _of_value(code: str, value: str) -> errors.SqlError:
             return errors.not_of_format(text, model)
         case "100144":
             return errors.SqlError("100144", "22023", f"Invalid UTF8 detected in string '{value}'")
-    return errors.SqlError(code, "22000", value)
+    return of_data(code, value)
+
+
+def of_data(code: str, message: str) -> errors.SqlError:
+    """Return the error of a value or of a record of a file that cannot be read."""
+    return errors.SqlError(code, "22P02" if code == "100069" else "22000", message)
 
 
 def of_catalog(error: Exception) -> errors.SqlError | None:
@@ -164,7 +170,15 @@ def _absent(object_type: str) -> Fault:
 
 
 def _exists(text: str) -> errors.SqlError:
+    renamed = RENAMED.fullmatch(text)
+    if renamed is not None:
+        return errors.already_exists("Object", names.shown(renamed["name"]))
     return errors.already_exists("Object", text.rpartition(": ")[2])
+
+
+RENAMED: Final = re.compile(
+    r"Cannot rename .*[.](?P<name>.*)[.] (?:Table|View) already exists", re.DOTALL
+)
 
 
 def _invalid(text: str) -> errors.SqlError:

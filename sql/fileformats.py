@@ -334,12 +334,6 @@ _MOMENTS: Final = {
     "TIME_FORMAT": Option(default="AUTO", parse=_model),
     "TIMESTAMP_FORMAT": Option(default="AUTO", parse=_model),
 }
-_AUTO_MOMENTS: Final = {
-    "DATE_FORMAT": Option(default="AUTO", parse=_only("AUTO")),
-    "TIME_FORMAT": Option(default="AUTO", parse=_only("AUTO")),
-    "TIMESTAMP_FORMAT": Option(default="AUTO", parse=_only("AUTO")),
-}
-
 OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
     "CSV": {
         "RECORD_DELIMITER": Option(default="\n", parse=_delimiter),
@@ -366,14 +360,14 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
     },
     "JSON": {
         "FILE_EXTENSION": Option(default=None, parse=_extension),
-        **_AUTO_MOMENTS,
-        "BINARY_FORMAT": Option(default="HEX", parse=_only("HEX")),
-        "TRIM_SPACE": Option(default=False, parse=_only(False), shown="Boolean"),
+        **_MOMENTS,
+        "BINARY_FORMAT": Option(default="HEX", parse=_binary_format),
+        "TRIM_SPACE": _TRIM,
         "MULTI_LINE": Option(default=True, parse=_only(True), shown="Boolean"),
-        "NULL_IF": Option(default=(), parse=_only(()), shown="List"),
+        "NULL_IF": Option(default=(), parse=_texts, shown="List"),
         "COMPRESSION": _COMPRESSED,
         "ENABLE_OCTAL": Option(default=False, parse=_only(False), shown="Boolean"),
-        "ALLOW_DUPLICATE": Option(default=False, parse=_only(False), shown="Boolean"),
+        "ALLOW_DUPLICATE": Option(default=False, parse=_flag, shown="Boolean"),
         "STRIP_OUTER_ARRAY": Option(default=False, parse=_flag, shown="Boolean"),
         "STRIP_NULL_VALUES": Option(default=False, parse=_flag, shown="Boolean"),
         "IGNORE_UTF8_ERRORS": _REPLACE,
@@ -396,9 +390,9 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
         "NULL_IF": Option(default=(), parse=_texts, shown="List"),
     },
     "AVRO": {
-        "TRIM_SPACE": Option(default=False, parse=_only(False), shown="Boolean"),
+        "TRIM_SPACE": _TRIM,
         "REPLACE_INVALID_CHARACTERS": Option(default=False, parse=_only(False), shown="Boolean"),
-        "NULL_IF": Option(default=(), parse=_only(()), shown="List"),
+        "NULL_IF": Option(default=(), parse=_texts, shown="List"),
         "COMPRESSION": _COMPRESSED,
     },
 }

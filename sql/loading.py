@@ -47,6 +47,8 @@ from storage import model as storage_model
 
 ANSWERED_FILES_MAX: Final = 1_000
 ATTEMPTS_MAX: Final = 5
+ERRORS_MAX: Final = 10_000
+"""Records that VALIDATION_MODE lists."""
 ADVICE: Final = (
     "\n  If you would like to continue loading when an error is encountered, use other values such"
     " as 'SKIP_FILE' or 'CONTINUE' for the ON_ERROR option. For more information on loading"
@@ -88,14 +90,19 @@ VALIDATION_COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Fault:
-    """The first record of a file that cannot be loaded. column: as messages name it."""
+    """A record of a file that cannot be loaded. column: as messages name it.
+
+    is_parsed: its values do not fit; else it could not be read at all.
+    """
 
     message: str
     code: str
+    sqlstate: str
     line: int
     character: int
     row: int
     column: str = ""
+    is_parsed: bool = False
 
 
 @dataclass(kw_only=True, slots=True)
@@ -223,7 +230,8 @@ class Loading:
             return _nothing()
         infos = await self._files(load)
         taken = await self._taken(execution, load, infos)
-        wanted = [info for info in infos if statement.force or info.key not in taken]
+        takes_all = statement.force or statement.validation_mode == "RETURN_ALL_ERRORS"
+        wanted = [info for info in infos if takes_all or info.key not in taken]
         wanted = _limited(wanted, statement.size_limit)
         if not wanted:
             await self._transactions.keep_nothing(execution, load.loaded.ident)
@@ -365,7 +373,8 @@ class Loading:
                 fault = file.report.faults[0]
                 file.first = _fault_of(fault, _column_name(load, fault.column))
         columns = [] if load.transform else _columns(load, decoded)
-        finds = statement.on_error != "ABORT_STATEMENT" or statement.validation_mode
+        is_broken = any(file.first is not None for file in files)
+        finds = statement.on_error != "ABORT_STATEMENT" or statement.validation_mode or is_broken
         if finds and columns:
             await self._find_bad(execution, load, decoded, files, columns)
         if statement.validation_mode:
@@ -472,37 +481,41 @@ class Loading:
         columns: Sequence[_Column],
     ) -> None:
         """Count the records of each file that do not fit, and describe its first one."""
+        first = 'QUALIFY ROW_NUMBER() OVER (PARTITION BY "#file" ORDER BY r) = 1'
+        for row in await self._bad_rows(execution, decoded, columns, first):
+            file = files[int(row["f"])]
+            file.bad = int(row["n"])
+            if file.first is None or int(row["r"]) < file.first.row:
+                file.first = _fault_of_row(load, columns, row)
+
+    async def _bad_rows(
+        self,
+        execution: planning.Execution,
+        decoded: staged_reads.Decoded,
+        columns: Sequence[_Column],
+        chosen: str,
+    ) -> list[dict[str, Any]]:
+        """Return records whose values do not fit. chosen: the clauses that say which of them.
+
+        Of each: f, l and r, its file, line and number; bad, which of the columns it does not fit,
+        from 1; v, the value; n, how many such records the file has.
+        """
         which = _bad_column(columns)
         if which is None:
-            return
+            return []
         values = " ".join(
             f"WHEN {number} THEN {column.source}"
             for number, column in enumerate(columns, start=1)
             if column.source
         )
         value = f"CASE bad {values} END" if values else "NULL"
-        rows = await self._rows(
+        return await self._rows(
             execution,
             decoded,
             f'SELECT "#file" AS f, "#line" AS l, r, bad, COUNT(*) OVER (PARTITION BY "#file") AS n,'
             f" {value} AS v FROM (SELECT *, metadata$file_row_number AS r, {which} AS bad"
-            ' FROM "@0") WHERE bad > 0'
-            ' QUALIFY ROW_NUMBER() OVER (PARTITION BY "#file" ORDER BY r) = 1',
+            f' FROM "@0") WHERE bad > 0 {chosen}',
         )
-        for row in rows:
-            file = files[int(row["f"])]
-            file.bad = int(row["n"])
-            column = columns[int(row["bad"]) - 1]
-            error = _value_error(column, row["v"])
-            if file.first is None or int(row["r"]) < file.first.row:
-                file.first = _Fault(
-                    message=error.message,
-                    code=error.code,
-                    line=int(row["l"]),
-                    character=1,
-                    row=int(row["r"]),
-                    column=_column_name(load, int(row["bad"]) - 1),
-                )
 
     async def _validated(
         self,
@@ -514,35 +527,23 @@ class Loading:
     ) -> outcomes.Outcome:
         """Return VALIDATION_MODE's rows; nothing is loaded."""
         mode = load.statement.validation_mode
-        broken = [file for file in files if file.first is not None]
         if mode in ("RETURN_ERRORS", "RETURN_ALL_ERRORS"):
-            rows = [
-                (
-                    file.first.message,
-                    file.name,
-                    file.first.line,
-                    file.first.character,
-                    None,
-                    "conversion" if file.bad else "parsing",
-                    int(file.first.code),
-                    "22000",
-                    file.first.column or None,
-                    file.first.row,
-                    file.first.line,
-                    None,
-                )
-                for file in broken
-                if file.first is not None
-            ]
+            rows = await self._error_rows(execution, load, decoded, files, columns)
             return outcomes.Outcome(
                 columns=_typed(VALIDATION_COLUMNS),
                 rows=rows,
                 statement_type_id=outcomes.StatementType.COPY,
             )
-        if broken and broken[0].first is not None:
-            raise _abort(broken[0], broken[0].first)
         count = int(mode.split("_")[1])
-        shown = [f"{column.value} AS {names.quoted(column.name)}" for column in columns]
+        before = 0
+        for file in files:
+            if file.first is not None and before + file.first.row <= count:
+                raise _abort(file, file.first)
+            before += max(file.report.parsed, file.report.rows)
+        # The values of a record that does not fit are NULL here, and the record is not shown.
+        shown = [
+            f"{column.attempt or column.value} AS {names.quoted(column.name)}" for column in columns
+        ]
         order = 'ORDER BY "#file", metadata$file_row_number'
         rows_found = await self._rows(
             execution, decoded, f'SELECT {", ".join(shown)} FROM "@0" {order} LIMIT {count}'
@@ -555,6 +556,45 @@ class Loading:
             ],
             statement_type_id=outcomes.StatementType.COPY,
         )
+
+    async def _error_rows(
+        self,
+        execution: planning.Execution,
+        load: _Load,
+        decoded: staged_reads.Decoded,
+        files: Sequence[_File],
+        columns: Sequence[_Column],
+    ) -> list[tuple[Any, ...]]:
+        """Return the records that cannot be loaded, as VALIDATION_MODE lists them."""
+        broken = [
+            (number, _fault_of(fault, _column_name(load, fault.column)))
+            for number, file in enumerate(files)
+            for fault in file.report.faults
+        ]
+        if any(file.bad for file in files):
+            chosen = f"ORDER BY f, r LIMIT {ERRORS_MAX}"
+            broken += [
+                (int(row["f"]), _fault_of_row(load, columns, row))
+                for row in await self._bad_rows(execution, decoded, columns, chosen)
+            ]
+        broken.sort(key=lambda each: (each[0], each[1].row))
+        return [
+            (
+                fault.message,
+                files[number].name,
+                fault.line,
+                fault.character,
+                None,
+                "conversion" if fault.is_parsed else "parsing",
+                int(fault.code),
+                fault.sqlstate,
+                fault.column or None,
+                fault.row,
+                fault.line,
+                None,
+            )
+            for number, fault in broken[:ERRORS_MAX]
+        ]
 
 
 # The query of a load
@@ -643,19 +683,19 @@ def _of_text(
     shown = sqltypes.cast_name(sql_type)
     value, attempt, length = source, f"TRY_CAST({source} AS {shown})", None
     model = None
-    if load.file_format.type == "CSV":
+    if load.file_format.type in ("CSV", "JSON"):
         option = {"date": "DATE_FORMAT", "time": "TIME_FORMAT"}.get(sql_type.name)
         if sql_type.name.startswith("timestamp"):
             option = "TIMESTAMP_FORMAT"
         model = load.file_format.value(option) if option else None
     if model not in (None, "AUTO"):
         word = sql_type.name.upper()
-        literal = "'" + str(model).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        literal = _quoted(str(model))
         value = f"TO_{word}({source}, {literal})"
         attempt = f"TRY_TO_{word}({source}, {literal})"
     elif sql_type.name == "binary":
         form = "HEX"
-        if load.file_format.type == "CSV":
+        if load.file_format.type in ("CSV", "JSON"):
             form = str(load.file_format.value("BINARY_FORMAT"))
         value = f"TO_BINARY({source}, '{form}')"
         attempt = f"TRY_TO_BINARY({source}, '{form}')"
@@ -723,8 +763,22 @@ def _columns_of_documents(
             shown = _shown(load, each)
             columns.append(_Column(name=shown, value=member, required=bool(each["required"])))
             continue
-        columns.append(_of_text(load, each, sql_type, f"CAST({member} AS VARCHAR)"))
+        columns.append(_of_text(load, each, sql_type, _member_text(load, member)))
     return columns
+
+
+def _member_text(load: _Load, member: str) -> str:
+    """Return a member of a document as a text, by TRIM_SPACE and NULL_IF, in SQL."""
+    text = f"CAST({member} AS VARCHAR)"
+    if load.file_format.value("TRIM_SPACE"):
+        text = f"TRIM({text}, ' \\t\\r\\n')"
+    nulls = ", ".join(map(_quoted, load.file_format.value("NULL_IF")))
+    return f"CASE WHEN {text} IN ({nulls}) THEN NULL ELSE {text} END" if nulls else text
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _one_document(
@@ -756,13 +810,31 @@ def _shown(load: _Load, column: Mapping[str, Any]) -> str:
 
 
 def _fault_of(fault: staged_columns.FileFault, column: str) -> _Fault:
+    error = faults.of_data(fault.code, fault.message)
     return _Fault(
-        message=fault.message,
-        code=fault.code,
+        message=error.message,
+        code=error.code,
+        sqlstate=error.sqlstate,
         line=fault.line,
         character=fault.character,
         row=fault.row,
         column=column,
+    )
+
+
+def _fault_of_row(load: _Load, columns: Sequence[_Column], row: Mapping[str, Any]) -> _Fault:
+    """Return the fault of a record of `_bad_rows`."""
+    number = int(row["bad"])
+    error = _value_error(columns[number - 1], row["v"])
+    return _Fault(
+        message=error.message,
+        code=error.code,
+        sqlstate=error.sqlstate,
+        line=int(row["l"]),
+        character=1,
+        row=int(row["r"]),
+        column=_column_name(load, number - 1),
+        is_parsed=True,
     )
 
 
@@ -790,9 +862,9 @@ def _value_error(column: _Column, value: Any) -> errors.SqlError:
         case "boolean":
             return errors.SqlError("100037", "22018", f"Boolean value '{text}' is not recognized")
         case "date":
-            return errors.SqlError("100040", "22007", f"Date '{text}' is not recognized")
+            return errors.bad_timestamp(text, "Date")
         case "time":
-            return errors.SqlError("100108", "22007", f"Time '{text}' is not recognized")
+            return errors.bad_timestamp(text, "Time")
         case "binary":
             return errors.SqlError(
                 "100115",
@@ -805,7 +877,7 @@ def _value_error(column: _Column, value: Any) -> errors.SqlError:
 def _abort(file: _File, fault: _Fault) -> errors.SqlError:
     text = f"{fault.message}\n  File '{file.name}', line {fault.line}, character {fault.character}"
     text += f"\n  Row {fault.row}" + (f", column {fault.column}" if fault.column else "")
-    return errors.SqlError(fault.code, "22000", text + ADVICE)
+    return errors.SqlError(fault.code, fault.sqlstate, text + ADVICE)
 
 
 def _is_skipped(file: _File, on_error: str) -> bool:

@@ -455,7 +455,9 @@ def _read_json(order: engine.StagedRead, file_format: fileformats.FileFormat) ->
         ):
             report.parsed += 1
             try:
-                variants.loads(text)
+                document = variants.loads(text)
+                if not value("ALLOW_DUPLICATE"):
+                    variants.check_members(text, variants.dumps(document))
             except variants.BadJson as error:
                 report.add(
                     FileFault(

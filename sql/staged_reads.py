@@ -20,6 +20,7 @@ import pyarrow as pa
 from sql import (
     engine,
     errors,
+    faults,
     fileformats,
     ipc,
     limits,
@@ -349,7 +350,7 @@ def fault_error(
     text = f"{fault.message}\n  File '{file_name}', line {fault.line}, character {fault.character}"
     text += f"\n  Row {fault.row}"
     text += f", column {column}" if column else ""
-    return errors.SqlError(fault.code, "22000", text)
+    return faults.of_data(fault.code, text)
 
 
 INFERRED: tuple[tuple[str, Any], ...] = (

@@ -117,10 +117,16 @@ def parse_json(text: str, *, repeats: bool = False) -> str:
     except BadJson:
         value = _Lenient(text, repeats=repeats).value()
     canonical = dumps(value)
-    if not repeats and ("\\u0022" in text or text.count('"') > canonical.count('"')):
+    if not repeats:
+        check_members(text, canonical)
+    return canonical
+
+
+def check_members(text: str, canonical: str) -> None:
+    """Raise BadJson if an object of a JSON text names a member twice. canonical: its value's."""
+    if "\\u0022" in text or text.count('"') > canonical.count('"'):
         # Fewer quotes: some members are gone, or the text has quotes in its own way.
         _check_members(text)
-    return canonical
 
 
 def loads_stored(text: str) -> Value:

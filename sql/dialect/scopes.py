@@ -270,7 +270,7 @@ class QueryScope:
     # Names
 
     def column(self, node: exp.Column) -> Expr:
-        """Return the column to which a name resolves; raises SqlError 000904 or 002026."""
+        """Return the column to which a name resolves; raises SqlError 000904 or 002028."""
         if isinstance(node.this, exp.Parameter) and node.this.name.isdecimal():
             return self._numbered(int(node.this.name), node.args.get("table"))
         if not isinstance(node.this, exp.Identifier):
@@ -901,7 +901,7 @@ def check_alias(path: tuple[names.Ident, ...], sources: Sequence[FromItem]) -> N
     folded = [ident.folded for ident in path]
     if path and any([ident.folded for ident in source.path] == folded for source in sources):
         raise errors.SqlError(
-            "002028",
+            "002027",
             "42601",
             f"SQL compilation error:\nduplicate alias '{path[-1].folded}'",
             phase="COMPILATION",

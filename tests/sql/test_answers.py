@@ -603,7 +603,7 @@ def test_columns_by_number_order_by_all_and_the_schema_public(tmp_path: Path) ->
             "select lake..t.a from lake..t as x": "000904",
             "select lake..t from lake..t": "000904",
             "select $3 from lake..t": "000904",
-            "select $1 from lake..t a, lake..t b": "002026",
+            "select $1 from lake..t a, lake..t b": "002028",
             "select b, a from lake..t order by all": [("x", 2), ("y", 1)],
             "select b, a from lake..t order by all desc": [("y", 1), ("x", 2)],
             "select a, b from lake..t union all select 0, 'z' order by all": [

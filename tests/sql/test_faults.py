@@ -304,3 +304,30 @@ def test_of_catalog_answers_the_nearest_base_of_an_error(
 
 def test_of_catalog_leaves_unknown_errors_alone() -> None:
     assert faults.of_catalog(ValueError("x")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "sqlstate"),
+    [
+        ("select (s || 'x')::date from t", "100040", "22007"),
+        ("select (s || 'x')::time from t", "100108", "22007"),
+        ("select (s || 'x')::timestamp from t", "100035", "22007"),
+        ("select to_date('2024-02-30')", "100040", "22007"),
+        ("select to_time('25:00')", "100108", "22007"),
+        ("select parse_json('{' || s) from t", "100069", "22P02"),
+        ("select parse_json(s || '{}'):a from t", "100069", "22P02"),
+    ],
+)
+def test_texts_that_are_no_values_have_the_number_and_the_state_of_their_type(
+    text: str, code: str, sqlstate: str
+) -> None:
+    fault = fault_of(text)
+    assert (fault.code, fault.sqlstate) == (code, sqlstate)
+
+
+def test_a_name_that_a_rename_finds_taken_is_named_alone() -> None:
+    taken = catalog_errors.TableAlreadyExists("Cannot rename ns.a to ns.b. Table already exists")
+    fault = faults.of_catalog(taken)
+    assert fault is not None
+    assert (fault.code, fault.sqlstate) == ("002002", "42710")
+    assert fault.message == "SQL compilation error:\nObject 'B' already exists."

@@ -97,7 +97,7 @@ def test_the_results_of_show_and_describe_are_relations(tmp_path: Path) -> None:
         assert await local.rows(f"select $2, count(*) from {scan} group by 1") == [(2, 1)]
         with pytest.raises(errors.SqlError) as refusal:
             await local.run(f"select a from {scan}")
-        assert refusal.value.code == "002026"
+        assert refusal.value.code == "002028"
 
     local_sql.run_local(tmp_path, work)
 

@@ -23,7 +23,7 @@ from sql.dialect import operations
 from storage import batch, blobs, objects
 from storage import errors as storage_errors
 from storage import model as storage_model
-from tests.kit import local_sql, sweeps
+from tests.kit import avrofiles, local_sql, sweeps
 
 Work = Callable[[local_sql.LocalSql], Coroutine[Any, Any, None]]
 
@@ -506,6 +506,55 @@ def test_validation_mode_reports_and_loads_nothing(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
+def test_validation_mode_lists_every_record_that_cannot_be_loaded(tmp_path: Path) -> None:
+    texts = {
+        "a.csv": "1,2024-01-01,12:00\nx,2024-01-01,12:00\n3,no,12:00\n4,2024-01-01,never\n5,2\n",
+        "b.csv": "6,2024-01-01,12:00\ny,no,never\n",
+    }
+    bad = [
+        (number, f"{noun} '{text}' is not recognized", code, state)
+        for number, noun, text, code, state in (
+            (2, "Numeric value", "x", 100038, "22018"),
+            (3, "Date", "no", 100040, "22007"),
+            (4, "Time", "never", 100108, "22007"),
+        )
+    ]
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, d date, h time)")
+        for name, text in texts.items():
+            await local_sql.put_file(local, "@%t", name, text.encode())
+
+        async def listed(mode: str) -> list[Any]:
+            rows = await local.rows(f"COPY INTO t VALIDATION_MODE = {mode}")
+            return [(row[1], row[9], row[0], row[6], row[7]) for row in rows]
+
+        of_a = [("a.csv", *each) for each in bad]
+        of_b = [("b.csv", 2, "Numeric value 'y' is not recognized", 100038, "22018")]
+        errors_of_all = await listed("RETURN_ERRORS")
+        assert errors_of_all[:3] == of_a
+        assert errors_of_all[3][:2] == ("a.csv", 5)
+        assert errors_of_all[3][3:] == (100080, "22000")
+        assert errors_of_all[4:] == of_b
+        assert (await refused(local, "COPY INTO t")).sqlstate == "22018"
+
+        await local.rows("COPY INTO t FILES = ('a.csv') ON_ERROR = CONTINUE")
+        assert await listed("RETURN_ERRORS") == of_b
+        assert await listed("RETURN_ALL_ERRORS") == errors_of_all
+
+        await local.run("TRUNCATE TABLE t")
+        one = await local.rows("COPY INTO t VALIDATION_MODE = RETURN_1_ROWS")
+        assert one == [("1", "2024-01-01", "12:00:00")]
+        fault = await refused(local, "COPY INTO t VALIDATION_MODE = RETURN_2_ROWS")
+        assert (fault.code, fault.sqlstate) == ("100038", "22018")
+        only_b = "COPY INTO t FILES = ('b.csv') VALIDATION_MODE = "
+        assert len(await local.rows(only_b + "RETURN_1_ROWS")) == 1
+        assert (await refused(local, only_b + "RETURN_9_ROWS")).code == "100038"
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+
+    run(tmp_path, work)
+
+
 def test_columns_of_another_count_are_refused_or_filled(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, b int)")
@@ -539,8 +588,8 @@ def test_the_options_of_csv_are_honoured(tmp_path: Path) -> None:
         assert described["NULL_IF"] == "[-]"
         for option in (
             "TYPE = XML",
-            "TYPE = AVRO TRIM_SPACE = TRUE",
-            "TYPE = JSON ALLOW_DUPLICATE = TRUE",
+            "TYPE = AVRO REPLACE_INVALID_CHARACTERS = TRUE",
+            "TYPE = JSON ENABLE_OCTAL = TRUE",
         ):
             assert (await refused(local, f"CREATE FILE FORMAT g {option}")).code == "000002"
 
@@ -582,6 +631,94 @@ def test_json_is_loaded_as_documents_and_by_the_names_of_columns(tmp_path: Path)
         await local.rows(f"COPY INTO t FROM @~ {form} MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE")
         rows = await local.rows("SELECT id, name, TO_VARCHAR(at) FROM t ORDER BY id")
         assert rows == [(1, "x", "2024-01-02"), (2, None, None)]
+
+    run(tmp_path, work)
+
+
+def test_a_member_that_json_names_twice_is_an_error_unless_the_format_allows_it(
+    tmp_path: Path,
+) -> None:
+    documents = [
+        '{"a":1,"a":2}',
+        '{"a":{"b":[{"c":1,"c":3}]}}',
+        '{"a":2,"\\u0061":4}',
+        '{"a":"\\u0022a\\u0022:1"}',
+    ]
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE v (doc variant)")
+        await local_sql.put_file(local, "@~", "a.json", "\n".join(documents).encode())
+        fault = await refused(local, "COPY INTO v FROM @~ FILE_FORMAT = (TYPE = JSON)")
+        assert (fault.code, fault.sqlstate) == ("100069", "22P02")
+        assert 'duplicate object attribute "a"' in fault.message
+        loose = "FILE_FORMAT = (TYPE = JSON) ON_ERROR = CONTINUE"
+        (answer,) = await local.rows(f"COPY INTO v FROM @~ {loose}")
+        assert answer[1:6] == ("PARTIALLY_LOADED", 4, 1, 4, 3)
+        assert await local.one("SELECT doc:a::varchar FROM v") == '"a":1'
+
+        await local.run("TRUNCATE TABLE v")
+        allowing = "FILE_FORMAT = (TYPE = JSON ALLOW_DUPLICATE = TRUE)"
+        await local.rows(f"COPY INTO v FROM @~ {allowing}")
+        shown = await local.rows("SELECT TO_JSON(doc) FROM v")
+        assert [text for (text,) in shown] == [
+            '{"a":2}', '{"a":{"b":[{"c":3}]}}', '{"a":4}', '{"a":"\\"a\\":1"}'
+        ]  # fmt: skip
+
+    run(tmp_path, work)
+
+
+def test_options_of_documents_change_the_values_that_are_matched_by_name(tmp_path: Path) -> None:
+    data = (
+        b'{"s":" x ","d":"31/12/2024","h":"7.05","m":"20240102030405","b":"AQI=","n":"NA"}\n'
+        b'{"s":"NA","d":"-","h":null,"b":" - ","n":5}\n'
+    )
+    options = (
+        "TYPE = JSON DATE_FORMAT = 'DD/MM/YYYY' TIME_FORMAT = 'HH24.MI'"
+        " TIMESTAMP_FORMAT = 'YYYYMMDDHH24MISS' BINARY_FORMAT = BASE64"
+        " TRIM_SPACE = TRUE NULL_IF = ('NA', '-', '\\'')"
+    )
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run(
+            "CREATE TABLE t (s varchar, d date, h time, m timestamp, b binary, n int, v variant)"
+        )
+        await local.run("CREATE TABLE docs (v variant)")
+        await local_sql.put_file(local, "@~", "a.json", data)
+        by_name = f"FILE_FORMAT = ({options}) MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
+        await local.rows(f"COPY INTO t FROM @~ {by_name}")
+        rows = await local.rows(
+            "SELECT s, TO_VARCHAR(d), TO_VARCHAR(h), TO_VARCHAR(m, 'YYYY-MM-DD HH24:MI:SS'),"
+            " TO_VARCHAR(b), n FROM t ORDER BY s"
+        )
+        assert rows == [
+            ("x", "2024-12-31", "07:05:00", "2024-01-02 03:04:05", "0102", None),
+            (None, None, None, None, None, 5),
+        ]
+        # As in Snowflake, a whole document is loaded as it is.
+        await local.rows(f"COPY INTO docs FROM @~ FILE_FORMAT = ({options})")
+        assert await local.rows("SELECT v:s::varchar FROM docs ORDER BY 1") == [(" x ",), ("NA",)]
+
+        await local.run("TRUNCATE TABLE t")
+        wrong = by_name.replace("DD/MM/YYYY", "MM/DD/YYYY")
+        fault = await refused(local, f"COPY INTO t FROM @~ {wrong}")
+        assert (fault.code, fault.sqlstate) == ("100040", "22007")
+
+    run(tmp_path, work)
+
+
+def test_texts_of_avro_that_are_matched_by_name_are_trimmed_and_null_by_the_format(
+    tmp_path: Path,
+) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "s", "type": "string"}]}
+    texts = (" x ", " NA", "y")
+    data = avrofiles.container(schema, [(3, b"".join(map(avrofiles.text, texts)))])
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (s varchar)")
+        await local_sql.put_file(local, "@%t", "a.avro", data)
+        form = "FILE_FORMAT = (TYPE = AVRO TRIM_SPACE = TRUE NULL_IF = ('NA'))"
+        await local.rows(f"COPY INTO t {form} MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE")
+        assert await local.rows("SELECT s FROM t ORDER BY s") == [("x",), ("y",), (None,)]
 
     run(tmp_path, work)
 
