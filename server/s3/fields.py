@@ -188,6 +188,8 @@ _OF_SIGNATURE = frozenset(
 )
 X_AMZ = "x-amz-"
 _PRESIGNED_V2 = "AWSAccessKeyId"
+_CRC32_OF_NO_BYTES = "AAAAAA=="
+_CHECKSUM_OF_NO_BODY = frozenset({"x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm"})
 _FURTHER_HEADERS_OF_FORM = frozenset(
     {"content-md5", "if-match", "if-none-match", "if-unmodified-since"}
 )
@@ -391,8 +393,12 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
     with version 2 (boto3) also Content-MD5 and Content-Type. The signature covers them. Raises
     InvalidRequest for one that comes twice, that differs from the header of the same name, or whose
     value a header cannot have.
+
+    A CRC32 of no bytes is not taken: the JavaScript SDK signs it for every upload, because it has
+    no body yet when it presigns.
     """
     plain = _PRESIGNED_V2 in [name for name, _ in pairs]
+    untaken = _CHECKSUM_OF_NO_BODY if _signs_no_body(pairs) else frozenset[str]()
     taken = set()
     for parameter, text in pairs:
         name = parameter.lower()
@@ -400,7 +406,7 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
             # Beside a header of this name the signature covers the header, not the parameter.
             if not (plain and name in _PLAIN_HEADERS_OF_V2) or name in headers:
                 continue
-        elif name in _OF_SIGNATURE or name.encode() in _FOREIGN_HEADERS:
+        elif name in _OF_SIGNATURE or name in untaken or name.encode() in _FOREIGN_HEADERS:
             continue
         value = header_value(text)
         if _UNFIT_FOR_HEADERS.search(value):
@@ -411,6 +417,14 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
             )
         taken.add(name)
         headers[name] = value
+
+
+def _signs_no_body(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Return whether a query has the CRC32 of no bytes."""
+    return any(
+        text == _CRC32_OF_NO_BYTES and name.lower() == "x-amz-checksum-crc32"
+        for name, text in pairs
+    )
 
 
 def parse_read(headers: preconditions.HeaderView, query: Mapping[str, str] | None = None) -> Read:

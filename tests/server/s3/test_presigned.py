@@ -122,6 +122,25 @@ def test_digests_in_the_query_are_checked(
     assert head["ChecksumSHA256"] == digest
 
 
+def test_the_checksum_of_no_body_in_the_query_is_not_that_of_the_upload(
+    store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
+) -> None:
+    """The JavaScript SDK presigns it for every upload, and AWS ignores checksums there."""
+    params = {"Bucket": bucket, "Key": "k", "ChecksumCRC32": "AAAAAA=="}
+    target, headers = presigned(store, presigner, "put_object", **params, ChecksumAlgorithm="CRC32")
+    assert "AAAAAA" in target
+    for body in (BODY, b""):
+        answer = kit.send(store, "PUT", target, headers=headers, body=body)
+        assert answer.status == 200, answer.body
+        assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == body
+    upload_id = s3.create_multipart_upload(Bucket=bucket, Key="m")["UploadId"]
+    params |= {"Key": "m", "UploadId": upload_id, "PartNumber": 1}
+    target, headers = presigned(store, presigner, "upload_part", **params)
+    answer = kit.send(store, "PUT", target, headers=headers, body=BODY)
+    assert answer.status == 200, answer.body
+    assert s3.list_parts(Bucket=bucket, Key="m", UploadId=upload_id)["Parts"][0]["Size"] == 4
+
+
 def test_the_expected_owner_in_the_query_is_checked(
     store: kit.ObjectStore, s3: Any, presigner: Any, bucket: str
 ) -> None:

@@ -54,6 +54,9 @@ async function main() {
 
   const url = await getSignedUrl(client, new s3.GetObjectCommand({ Bucket, Key: "small" }));
   assert.strictEqual(await (await fetch(url)).text(), "tiny");
+  const upload = await getSignedUrl(client, new s3.PutObjectCommand({ Bucket, Key: "copy" }));
+  assert.strictEqual((await fetch(upload, { method: "PUT", body: "sent" })).status, 200);
+  assert.equal(await bytesOf(await send("GetObjectCommand", { Key: "copy" })), "sent");
 
   const removed = await send("DeleteObjectsCommand", {
     Delete: { Objects: keys.map((Key) => ({ Key })) },
