@@ -23,7 +23,7 @@ from sql import (
     places,
     sessions,
 )
-from sql.dialect import names, parse, reading, sqltypes
+from sql.dialect import clustering, names, parse, reading, sqltypes
 
 CALLS_MAX: Final = 100
 """Calls of GET_DDL in one statement."""
@@ -261,8 +261,10 @@ def _relation(described: descriptions.Description, *, is_qualified: bool) -> str
         return f"{definition};"
     lines = [_column(column) for column in described.columns]
     lines += [_key(key) for key in described.keys]
-    columns = ", ".join(map(_written, described.cluster_columns))
-    clause = f" cluster by ({columns})" if columns else ""
+    listed = ", ".join(
+        clustering.written(transform, _written(name)) for transform, name in described.cluster_keys
+    )
+    clause = f" cluster by ({listed})" if listed else ""
     comment = _comment(described.comment)
     if described.retention_days is not None:
         clause += f" data_retention_time_in_days={described.retention_days}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sql import column_defaults, keys, offsets, tabletypes
-from sql.dialect import names, sqltypes
+from sql.dialect import clustering, names, sqltypes
 
 if TYPE_CHECKING:
     from catalog import idents, records, tables
@@ -24,8 +24,9 @@ class Description:
     rows and size_bytes are None, and columns are empty, for a table whose metadata cannot be read
     or that the caller may list but not load. rows and size_bytes are None for every view. view:
     its query and the like; None for a table, and for a view that is described no further.
-    cluster_columns: of the clustering key, as reported. definition: the statement that creates a
-    view. is_declared: a table that was created as an ICEBERG one, or by a client of another API.
+    cluster_keys: transforms and columns of the clustering key, as reported. definition: the
+    statement that creates a view. is_declared: a table that was created as an ICEBERG one, or by a
+    client of another API.
     is_temporary: a table of the session alone. is_transient: a table that was created as such.
     retention_days: DATA_RETENTION_TIME_IN_DAYS, where it is set. dropped_at_ms: of a dropped table.
     stage_format: STAGE_FILE_FORMAT, where it is set.
@@ -39,7 +40,7 @@ class Description:
     size_bytes: int | None
     comment: str
     owner: str
-    cluster_columns: tuple[str, ...]
+    cluster_keys: tuple[tuple[str, str], ...]
     columns: Sequence[ColumnDescription]
     keys: Sequence[keys.KeyDescription] = ()
     view: stored_views.View | None = None
@@ -54,7 +55,8 @@ class Description:
     @property
     def cluster_by(self) -> str:
         """The clustering key as listings have it; "" without one."""
-        return f"LINEAR({', '.join(self.cluster_columns)})" if self.cluster_columns else ""
+        written = [clustering.written(transform, name) for transform, name in self.cluster_keys]
+        return f"LINEAR({', '.join(written)})" if written else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

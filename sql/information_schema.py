@@ -43,7 +43,7 @@ from sql import (
     tabletypes,
     temporary_names,
 )
-from sql.dialect import names, operations, shapes, sqltypes, table_options
+from sql.dialect import clustering, names, operations, shapes, sqltypes, table_options
 from storage import errors as storage_errors
 
 UNREADABLE = (
@@ -126,7 +126,7 @@ class InformationSchema:
             size_bytes=0 if is_empty else None,
             comment="",
             owner=_owner(listed.table) if listed.may_describe else "",
-            cluster_columns=(),
+            cluster_keys=(),
             columns=(),
         )
 
@@ -148,7 +148,7 @@ class InformationSchema:
             size_bytes=_count(summary, "total-files-size", loaded),
             comment=loaded.metadata.properties.get("comment", ""),
             owner=_owner(table),
-            cluster_columns=_cluster_columns(loaded),
+            cluster_keys=_cluster_keys(loaded),
             columns=await self.columns_of(loaded) if with_columns else (),
             keys=keys.describe(
                 loaded.metadata.properties,
@@ -175,7 +175,7 @@ class InformationSchema:
             size_bytes=None,
             comment=view.comment,
             owner=_owner(table),
-            cluster_columns=(),
+            cluster_keys=(),
             columns=descriptions.view_columns(view) if with_columns else (),
             view=view,
             definition=stored_views.definition(view),
@@ -484,11 +484,18 @@ def _count(summary: Mapping[str, str], key: str, loaded: tables.LoadedTable) -> 
     return int(text) if text.isdecimal() else None
 
 
-def _cluster_columns(loaded: tables.LoadedTable) -> tuple[str, ...]:
-    """Return the clustering key's columns; another engine may sort by what SQL does not show."""
-    by_id = {field["id"]: field["name"] for field in offsets.columns(loaded.metadata)}
+def _cluster_keys(loaded: tables.LoadedTable) -> tuple[tuple[str, str], ...]:
+    """Return the clustering key's transforms and columns, those that SQL can show.
+
+    Another engine may sort by others.
+    """
+    by_id = {field["id"]: field for field in offsets.columns(loaded.metadata)}
     return tuple(
-        names.shown(by_id[field["source-id"]])
+        (field["transform"], names.shown(by_id[field["source-id"]]["name"]))
         for field in loaded.metadata.default_sort_order()["fields"]
-        if field["transform"] == "identity" and field["source-id"] in by_id
+        if field["source-id"] in by_id
+        and (
+            field["transform"] == clustering.IDENTITY
+            or clustering.sorts(field["transform"], by_id[field["source-id"]]["type"])
+        )
     )

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from catalog import datatypes
 from catalog.metadata import model, specs
 from sql import column_defaults, errors, intervals, keys, offsets, tabletypes
-from sql.dialect import names, operations, sqltypes
+from sql.dialect import clustering, names, operations, sqltypes
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,7 +26,6 @@ DEFAULTS_FORMAT_VERSION: Final = 3
 
 LAST_ADDED: Final = -1
 WIDENED: Final = {("int", "long"), ("float", "double")}
-SORT_TRANSFORM: Final = "identity"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,7 +177,7 @@ def plan(
         case operations.DropKey():
             _drop_key(draft, change)
         case operations.ClusterBy():
-            _cluster_by(draft, change.columns)
+            _cluster_by(draft, change.keys)
         case operations.SetTableProperties():
             _set_properties(draft, dict(change.properties))
     return draft.finished()
@@ -429,16 +428,10 @@ def _drop_key(draft: _Draft, change: operations.DropKey) -> None:
     raise errors.does_not_exist("Constraint", shown)
 
 
-def _cluster_by(draft: _Draft, idents: Sequence[names.Ident]) -> None:
-    order_fields = [
-        {
-            "source-id": draft.get(ident)["id"],
-            "transform": SORT_TRANSFORM,
-            "direction": "asc",
-            "null-order": "nulls-last",
-        }
-        for ident in idents
-    ]
+def _cluster_by(draft: _Draft, listed: Sequence[operations.ClusterKey]) -> None:
+    order_fields = clustering.sort_fields(
+        (transform, draft.get(ident)) for transform, ident in listed
+    )
     order = {"order-id": 1 if order_fields else 0, "fields": order_fields}
     draft.more.append({"action": "add-sort-order", "sort-order": order})
     draft.more.append({"action": "set-default-sort-order", "sort-order-id": LAST_ADDED})

@@ -55,7 +55,7 @@ from sql import (
     tabletypes,
     threads,
 )
-from sql.dialect import names, operations, resolve, sqltypes, table_options
+from sql.dialect import clustering, names, operations, resolve, sqltypes, table_options
 from sql.plan import code, emit
 from storage import blobs, disk
 from storage import model as storage_model
@@ -603,14 +603,21 @@ def _partition_path(target: WriteTarget, partition: tuple[Any, ...]) -> str:
 def sort_keys(target: WriteTarget) -> list[str] | None:
     """Return ORDER BY keys of the table's sort order; None if SQL cannot express it."""
     order = target.loaded.metadata.default_sort_order()
-    by_id = {field["id"]: field["name"] for field in target.fields}
+    by_id = {field["id"]: field for field in target.fields}
     keys = []
+    zoned = tabletypes.zoned_ids(target.fields, target.loaded.metadata.properties)
     for field in order["fields"]:
-        if field["transform"] != "identity" or field["source-id"] not in by_id:
+        source, transform = by_id.get(field["source-id"]), field["transform"]
+        if source is None:
+            return None
+        if transform != clustering.IDENTITY and (
+            source["id"] in zoned or not clustering.sorts(transform, source["type"])
+        ):
             return None
         nulls = "FIRST" if field["null-order"] == "nulls-first" else "LAST"
-        name = engine.quoted(by_id[field["source-id"]])
-        keys.append(f"{name} {field['direction'].upper()} NULLS {nulls}")
+        name = engine.quoted(source["name"])
+        value = clustering.sort_value(transform, source["type"], name)
+        keys.append(f"{value} {field['direction'].upper()} NULLS {nulls}")
     return keys or None
 
 
@@ -832,7 +839,7 @@ def new_table(
     return NewTable(
         schema=schema,
         partition_spec=_partition_spec(statement, ids),
-        sort_order=_sort_order(statement, ids),
+        sort_order=_sort_order(statement, fields, ids),
         properties=properties,
         unset=tuple(name for name, text in statement.settings if text is None),
     )
@@ -875,22 +882,19 @@ def _partition_spec(
 
 
 def _sort_order(
-    statement: operations.CreateTable, ids: Mapping[str, int]
+    statement: operations.CreateTable,
+    fields: Sequence[Mapping[str, Any]],
+    ids: Mapping[str, int],
 ) -> Mapping[str, Any] | None:
     if not statement.cluster_by:
         return None
-    return {
-        "order-id": 1,
-        "fields": [
-            {
-                "source-id": ids[_column_name(ident, ids)],
-                "transform": "identity",
-                "direction": "asc",
-                "null-order": "nulls-last",
-            }
-            for ident in statement.cluster_by
-        ],
-    }
+    by_name = {field["name"]: field for field in fields}
+    sources = [by_name[_column_name(ident, ids)] for _, ident in statement.cluster_by]
+    listed = [
+        (transform, source)
+        for (transform, _), source in zip(statement.cluster_by, sources, strict=True)
+    ]
+    return {"order-id": 1, "fields": clustering.sort_fields(listed)}
 
 
 def _column_name(ident: names.Ident, stored: Iterable[str]) -> str:

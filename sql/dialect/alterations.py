@@ -7,7 +7,7 @@ name, and so are properties without an effect.
 from __future__ import annotations
 
 from sql import errors
-from sql.dialect import elements, names, operations, reading, staging, table_options
+from sql.dialect import clustering, elements, names, operations, reading, staging, table_options
 
 
 def read_alter_table(reader: reading.TokenReader) -> operations.AlterTable:
@@ -38,7 +38,7 @@ def _read_change(
     if reader.accept("ALTER") or reader.accept("MODIFY"):
         return read_column_changes(reader)
     if reader.accept("CLUSTER", "BY"):
-        return operations.ClusterBy(columns=reader.ident_list())
+        return operations.ClusterBy(keys=_read_cluster_keys(reader))
     if reader.accept("SET"):
         return _read_set(reader)
     if reader.accept("UNSET"):
@@ -46,6 +46,19 @@ def _read_change(
     words = [reader.next_word(), reader.peek_word()]
     is_pair = words[0] in ("RESUME", "SUSPEND") and words[1] == "RECLUSTER"
     raise errors.unsupported(f"ALTER TABLE ... {' '.join(words) if is_pair else words[0]}")
+
+
+def _read_cluster_keys(reader: reading.TokenReader) -> tuple[operations.ClusterKey, ...]:
+    reader.accept("LINEAR")
+    reader.expect("(")
+    keys = []
+    while True:
+        text, node = elements.read_node(reader)
+        keys.append(clustering.key(node, text))
+        if not reader.accept(","):
+            break
+    reader.expect(")")
+    return tuple(keys)
 
 
 def _read_added(reader: reading.TokenReader) -> operations.AddColumns | operations.AddKey:
@@ -80,7 +93,7 @@ def _read_dropped(
     reader: reading.TokenReader,
 ) -> operations.DropColumns | operations.DropKey | operations.ClusterBy:
     if reader.accept("CLUSTERING", "KEY"):
-        return operations.ClusterBy(columns=())
+        return operations.ClusterBy(keys=())
     if reader.accept("PRIMARY", "KEY"):
         return _behaved(reader, operations.DropKey(key_type="primary"))
     if reader.accept("UNIQUE"):

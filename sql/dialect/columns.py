@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, outcomes
-from sql.dialect import names, operations, sqltypes, table_options
+from sql.dialect import clustering, names, operations, sqltypes, table_options
 
 INTEGERS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "INT128"}
 TEXTS = {"VARCHAR", "TEXT", "NVARCHAR", "NAME"}
@@ -273,10 +273,10 @@ def _option_names(*, is_iceberg: bool) -> tuple[str, ...]:
 
 def _properties(
     node: Any,
-) -> tuple[str | None, tuple[tuple[str, names.Ident], ...], tuple[names.Ident, ...]]:
+) -> tuple[str | None, tuple[tuple[str, names.Ident], ...], tuple[operations.ClusterKey, ...]]:
     comment = None
     partition_by: tuple[tuple[str, names.Ident], ...] = ()
-    cluster_by: tuple[names.Ident, ...] = ()
+    cluster_by: tuple[operations.ClusterKey, ...] = ()
     is_iceberg = _names_iceberg(node)
     for item in node.expressions if node is not None else ():
         match item:
@@ -289,7 +289,7 @@ def _properties(
             case exp.PartitionedByProperty():
                 partition_by = tuple(_transform(part) for part in item.this.expressions)
             case exp.ClusterProperty() | exp.Cluster():
-                cluster_by = tuple(_cluster_column(part) for part in item.expressions)
+                cluster_by = tuple(clustering.key(part, _sql(part)) for part in item.expressions)
             case exp.Property() if is_iceberg and _property_name(item) in ICEBERG_OPTIONS:
                 pass  # `_iceberg_options` reads them
             case exp.Property() if _property_name(item) in _option_names(is_iceberg=is_iceberg):
@@ -297,12 +297,6 @@ def _properties(
             case _:
                 raise errors.unsupported(f"CREATE TABLE ... {_property_name(item)}")
     return comment, partition_by, cluster_by
-
-
-def _cluster_column(node: Any) -> names.Ident:
-    if not isinstance(node, exp.Identifier | exp.Column):
-        raise errors.unsupported(f"CLUSTER BY {_sql(node)}")
-    return ident(node)
 
 
 def _transform(node: Any) -> tuple[str, names.Ident]:

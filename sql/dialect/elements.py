@@ -113,15 +113,22 @@ def read_type(reader: reading.TokenReader) -> sqltypes.SqlType | None:
 
 def read_expression(reader: reading.TokenReader) -> str:
     """Return the text of the expression that comes next. Raises SqlError if it is not one."""
+    text, _ = read_node(reader)
+    return text
+
+
+def read_node(reader: reading.TokenReader) -> tuple[str, Any]:
+    """Return the text and the tree of the expression that comes next. Raises SqlError for none."""
     start = reader.mark()
     if reader.is_at_end:
         raise reader.unexpected_end()
     reader.skip_one()  # NULL, which otherwise ends an expression
     skip_expression(reader, AFTER_TYPE)
     tokens = reader.between(start, reader.mark())
-    if _parsed(reader, tokens, exp.Expression) is None:
+    tree = _parsed(reader, tokens, exp.Expression)
+    if tree is None:
         raise reader.unexpected(tokens[0])
-    return reader.text[tokens[0].start : tokens[-1].end + 1]
+    return reader.text[tokens[0].start : tokens[-1].end + 1], tree.expressions[0]
 
 
 def _parsed(reader: reading.TokenReader, tokens: list[Token], into: Any) -> Any:

@@ -247,6 +247,11 @@ class Boathouse(snowflake.Snowflake):
             self._match_r_paren()
             return f"{word}({digits})"
 
+        def _parse_cluster_property(self) -> exp.ClusterProperty:
+            self._match_text_seq("LINEAR")
+            keys = self._parse_wrapped_csv(self._parse_disjunction)
+            return self.expression(exp.ClusterProperty(expressions=keys))
+
         def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
             """Parse a bracket, or one of ODBC's literals, such as {ts '2024-01-01 00:00:00'}."""
             tokens = self._tokens[self._index : self._index + 3]

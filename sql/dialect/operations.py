@@ -81,6 +81,10 @@ class ColumnDefinition:
     identity: AutoIncrement | None = None
 
 
+ClusterKey: TypeAlias = tuple[str, names.Ident]
+"""A transform of Iceberg, and the column that it is of."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColumnTemplate:
     """USING TEMPLATE (query). before, after: the text of the CREATE TABLE around it."""
@@ -94,7 +98,7 @@ class ColumnTemplate:
 class CreateTable:
     """CREATE [OR REPLACE] [TEMPORARY | TRANSIENT] [ICEBERG] TABLE, with or without AS query.
 
-    partition_by: (transform, column) pairs; cluster_by: columns the files are sorted by.
+    partition_by: (transform, column) pairs; cluster_by: what the files are sorted by.
     is_iceberg: with the word ICEBERG. is_transient: with the word TRANSIENT. is_temporary: the
     table is its session's alone. copies: with LIKE or CLONE, whose source the query reads.
     external_volume, base_location: of an ICEBERG table, as they are written. settings: properties
@@ -109,7 +113,7 @@ class CreateTable:
     if_not_exists: bool = False
     comment: str | None = None
     partition_by: tuple[tuple[str, names.Ident], ...] = ()
-    cluster_by: tuple[names.Ident, ...] = ()
+    cluster_by: tuple[ClusterKey, ...] = ()
     keys: tuple[KeyDefinition, ...] = ()
     is_iceberg: bool = False
     is_temporary: bool = False
@@ -178,9 +182,9 @@ class DropKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterBy:
-    """Columns empty: DROP CLUSTERING KEY."""
+    """keys empty: DROP CLUSTERING KEY."""
 
-    columns: tuple[names.Ident, ...]
+    keys: tuple[ClusterKey, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -96,7 +96,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("alter table t set tag x = 'y'", "ALTER TABLE ... SET TAG"),
         ("alter table t alter column a set masking policy p", "ALTER COLUMN ... SET of this form"),
         ("create table t (a geography)", "data type GEOGRAPHY"),
-        ("create table t (a timestamp) cluster by (to_date(a))", "CLUSTER BY TO_DATE(a)"),
+        ("create table t (a timestamp) cluster by (month(a))", "CLUSTER BY MONTH(a)"),
         ("create table t (a int) change_tracking = true", "CHANGE_TRACKING = TRUE"),
         ("create view v change_tracking = true as select 1", "CREATE VIEW ... CHANGE_TRACKING"),
         ("alter view v set change_tracking = true", "ALTER VIEW ... SET CHANGE_TRACKING"),
@@ -316,7 +316,7 @@ def test_create_table_reads_columns_types_and_clauses() -> None:
         sqltypes.TIMESTAMP_LTZ,
     ]
     assert operation.partition_by == (("month", ident("at")), ("bucket[4]", ident("id")))
-    assert operation.cluster_by == (ident("id"),)
+    assert operation.cluster_by == (("identity", ident("id")),)
 
 
 def test_insert_reads_target_and_column_list() -> None:
