@@ -123,7 +123,7 @@ def _side(
     label: str,
     checkout: Path,
     folder: Path,
-    nginx: machines.Nginx | None,
+    nginx: machines.Peer | None,
     seconds: float,
     chosen: Sequence[cases.Case],
 ) -> Iterator[Side]:
@@ -168,6 +168,8 @@ def _row(
     ours = [pair[0] for pair in pairs]
     ratios = [mine.per_second / theirs.per_second for mine, theirs in pairs if theirs is not None]
     cpu_us = statistics.median(figure.cpu_us for figure in ours)
+    shares = [mine.cpu_us / theirs.cpu_us for mine, theirs in pairs if theirs is not None]
+    above = [mine.cpu_us - theirs.cpu_us for mine, theirs in pairs if theirs is not None]
     return {
         "case": case.name,
         "side": label,
@@ -177,6 +179,9 @@ def _row(
         "ratio": statistics.median(ratios) if ratios else None,
         "ratio_range": [min(ratios), max(ratios)] if ratios else None,
         "cpu_us": cpu_us,
+        "cpu_ratio": statistics.median(shares) if shares else None,
+        "cpu_ratio_range": [min(shares), max(shares)] if shares else None,
+        "cpu_above_us": statistics.median(above) if above else None,
         "bare_us": bare_us,
         "units_of_bare": cpu_us / bare_us,
         "p50_ms": statistics.median(figure.p50_ms for figure in ours),
@@ -186,9 +191,13 @@ def _row(
 
 def _line(row: dict[str, Any]) -> str:
     ratio = "     -" if row["ratio"] is None else f"{row['ratio']:6.2f}"
+    share = ""
+    if row["cpu_ratio"] is not None:
+        share = f", {row['cpu_ratio']:5.2f} of its, {row['cpu_above_us']:+.0f} us"
     return (
         f"{row['case']:30} {row['side']:4} {row['per_second']:9.1f}/s  ratio {ratio} "
-        f"({row['stand_in']})  CPU {row['cpu_us']:9.1f} us = {row['units_of_bare']:7.2f} bare  "
+        f"({row['stand_in']})  CPU {row['cpu_us']:9.1f} us = {row['units_of_bare']:7.2f} bare"
+        f"{share}  "
         f"p50 {row['p50_ms']:7.2f} ms  p99 {row['p99_ms']:7.2f} ms  target {row['target']}"
     )
 

@@ -16,11 +16,12 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tests.bench import floor, machines
+from tests.bench import bare, floor, floor_loop, machines
 from tests.kit import folders, large_buckets
 from tests.kit import server as server_kit
 
@@ -29,6 +30,8 @@ MIB = 1024 * 1024
 BUCKET = "bench"
 SIGNATURES_ANEW = 2_500
 """More than a server remembers: each request has a signature that it has not seen lately."""
+KEYS_ANEW = 5_000
+"""More than a server remembers: no part of a request's head is one that it has seen lately."""
 LISTED = (10_000, 1_000_000)
 LISTED_MAP_BYTES = 8 << 30
 CREATED = 1_500
@@ -51,10 +54,21 @@ class Bench:
     """What a case works with. uniques numbers keys that must be new."""
 
     running: server_kit.Running
-    nginx: machines.Nginx | None
+    nginx: machines.Peer | None
     seconds: float
     uniques: Iterator[int] = field(default_factory=itertools.count)
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Least:
+    """A program that does no more than a request needs. start: it serves a folder's files."""
+
+    name: str
+    start: Callable[[Path], AbstractContextManager[bare.Bare]]
+
+
+LEAST_ON_LOOP = Least(name="the least on uvloop", start=floor_loop.started)
+LEAST_ON_THREADS = Least(name="digests and file alone", start=floor.started)
 
 Pair: TypeAlias = tuple[machines.Figure, machines.Figure | None]
 """What Boathouse did in one round, and what the case's stand-in did, if it has one."""
@@ -75,8 +89,10 @@ class Case:
 
 def s3_cases() -> tuple[Case, ...]:
     """GET, HEAD, PUT and LIST. nginx, their stand-in, checks no signature and syncs nothing; it
-    computes no digest. A PUT's floor (`floor.py`) computes and syncs what a PUT of S3 must."""
+    computes no digest. A floor (`floor.py`, `floor_loop.py`) sends, computes and syncs what S3
+    must, and does nothing else."""
     return (
+        *_cases_beside_floors(),
         _get("GET 4K signed c16", 4 * KIB, 16, "<= 2.2 bare"),
         _get("GET 64K signed c16", 64 * KIB, 16, "<= 2.2 bare"),
         _get("GET 4K signed anew c16", 4 * KIB, 16, "-", signatures=SIGNATURES_ANEW),
@@ -85,16 +101,14 @@ def s3_cases() -> tuple[Case, ...]:
         _get("GET 64K presigned c16", 64 * KIB, 16, "<= 2.2 bare", presigned=True),
         _bodiless("HEAD 4K presigned c16", "HEAD", "<= 2 bare"),
         _bodiless("GET 304 presigned c16", "GET", "<= 2 bare", not_modified=True),
-        _get("GET 1M signed c8", MIB, 8, "<= 12 bare"),
+        _get("GET 1M signed c8", MIB, 8, "by its floor"),
         _get("GET 128M signed c4", 128 * MIB, 4, ">= .95"),
-        _put("PUT 4K c16", 4 * KIB, 16, "<= 6 bare, >= 1.3"),
+        _put("PUT 4K c16", 4 * KIB, 16, "by its floor, >= 1.3"),
         _put("PUT 4K c1", 4 * KIB, 1, ">= .5"),
-        _put("PUT 64K c16", 64 * KIB, 16, "<= 10 bare, >= 1.0"),
-        _put("PUT 4K presigned c16", 4 * KIB, 16, "<= 6 bare", presigned=True),
+        _put("PUT 64K c16", 64 * KIB, 16, "by its floor, >= 1.0"),
+        _put("PUT 4K presigned c16", 4 * KIB, 16, "-", presigned=True),
         _put("PUT 1M c8", MIB, 8, ">= .8"),
         _put("PUT 8M c4", 8 * MIB, 4, ">= .8"),
-        _put("PUT 1M c8, its floor", MIB, 8, ">= 1", beside_floor=True),
-        _put("PUT 8M c4, its floor", 8 * MIB, 4, ">= 1", beside_floor=True),
         _put("PUT 1M signed body c8", MIB, 8, "-", sign_payload=True),
         _put("PUT 8M signed body c4", 8 * MIB, 4, "-", sign_payload=True),
         Case(name="LIST 1,000 of 10,000", stand_in="-", target="<= 30 bare", run=_list_run),
@@ -106,6 +120,26 @@ def s3_cases() -> tuple[Case, ...]:
             prepare=_fill_listed,
         ),
     )
+
+
+def _cases_beside_floors() -> tuple[Case, ...]:
+    """Requests of S3 beside programs that do the least that these need.
+
+    The goals compare what the rows of one run take above their floors (docs/decisions/0029).
+    """
+    return (
+        _get("GET 4K signed anew c16, its floor", 4 * KIB, 16, "-",
+             signatures=SIGNATURES_ANEW, beside=LEAST_ON_LOOP),
+        _get("GET 4K of 5,000 keys c16, its floor", 4 * KIB, 16, "-",
+             objects=KEYS_ANEW, beside=LEAST_ON_LOOP),
+        _get("GET 1M signed c8, its floor", MIB, 8, "us <= GET 4K signed anew",
+             beside=LEAST_ON_LOOP),
+        _put("PUT 4K c16, its floor", 4 * KIB, 16, "us <= GET of 5,000 keys",
+             beside=LEAST_ON_LOOP),
+        _put("PUT 64K c16, its floor", 64 * KIB, 16, "us <= PUT 4K", beside=LEAST_ON_LOOP),
+        _put("PUT 1M c8, its floor", MIB, 8, ">= 1", beside=LEAST_ON_THREADS),
+        _put("PUT 8M c4, its floor", 8 * MIB, 4, ">= 1", beside=LEAST_ON_THREADS),
+    )  # fmt: skip
 
 
 def catalog_cases() -> tuple[Case, ...]:
@@ -174,10 +208,12 @@ def _get(
     presigned: bool = False,
     signatures: int = 1,
     sent: Mapping[str, str] | None = None,
+    beside: Least | None = None,
+    objects: int = 1,
 ) -> Case:
     """Return the case of a GET. signatures: how many requests are signed, to be sent in turn.
 
-    sent: headers of all of them.
+    sent: headers of all of them. beside: the stand-in instead of nginx. objects: of how many keys.
     """
 
     def run(bench: Bench) -> Pair:
@@ -192,8 +228,11 @@ def _get(
                 for number in range(signatures)
             ]
         )
+        paths = [f"/{BUCKET}/{key}"]
+        if objects > 1:
+            paths = _many_stored(bench, key, body, objects)
         requests = [
-            sign(bench.running, "GET", f"/{BUCKET}/{key}", headers=headers) for headers in named
+            sign(bench.running, "GET", path, headers=headers) for path in paths for headers in named
         ]
         ours = machines.drive(
             bench.running.url,
@@ -204,21 +243,33 @@ def _get(
             megabytes_each=size_bytes / 1e6,
         )
         theirs = None
-        if bench.nginx is not None:
-            path = bench.nginx.folder / key
-            if not path.exists():
-                path.write_bytes(body)
-            theirs = machines.drive(
-                bench.nginx.url,
-                bench.nginx.pid,
-                [machines.raw_request("GET", f"{bench.nginx.url}/{key}")],
-                connections=connections,
-                seconds=bench.seconds,
-                megabytes_each=size_bytes / 1e6,
-            )
+        with _peer(bench, beside) as peer:
+            if peer is not None:
+                (peer.folder / key).write_bytes(body)
+                theirs = machines.drive(
+                    peer.url,
+                    peer.pid,
+                    [machines.raw_request("GET", f"{peer.url}/{key}")],
+                    connections=connections,
+                    seconds=bench.seconds,
+                    megabytes_each=size_bytes / 1e6,
+                )
         return ours, theirs
 
-    return Case(name=name, stand_in="nginx", target=target, run=run)
+    return Case(name=name, stand_in=beside.name if beside else "nginx", target=target, run=run)
+
+
+@contextmanager
+def _peer(bench: Bench, beside: Least | None) -> Iterator[machines.Peer | None]:
+    """Yield the stand-in of a case: nginx, if it is installed, or the least program, started."""
+    if beside is None:
+        yield bench.nginx
+        return
+    with (
+        tempfile.TemporaryDirectory(dir=bench.running.data.parent) as folder,
+        beside.start(Path(folder)) as least,
+    ):
+        yield machines.Peer(url=least.url, pid=least.pid, folder=Path(folder))
 
 
 def _bodiless(name: str, method: str, target: str, *, not_modified: bool = False) -> Case:
@@ -254,9 +305,9 @@ def _put(
     *,
     presigned: bool = False,
     sign_payload: bool = False,
-    beside_floor: bool = False,
+    beside: Least | None = None,
 ) -> Case:
-    """Return the case of a PUT. beside_floor: the stand-in is not nginx."""
+    """Return the case of a PUT. beside: the stand-in instead of nginx."""
     keys = max(connections * 2, min(256, (256 * MIB) // size_bytes))
 
     def run(bench: Bench) -> Pair:
@@ -276,32 +327,20 @@ def _put(
             megabytes_each=size_bytes / 1e6,
         )
         theirs = None
-        if beside_floor:
-            with (
-                tempfile.TemporaryDirectory(dir=bench.running.data.parent) as folder,
-                floor.started(Path(folder)) as least,
-            ):
+        with _peer(bench, beside) as peer:
+            if peer is not None:
                 theirs = machines.drive(
-                    least.url,
-                    least.pid,
-                    [machines.raw_request("PUT", f"{least.url}/{p}", None, body) for p in paths],
+                    peer.url,
+                    peer.pid,
+                    [machines.raw_request("PUT", f"{peer.url}/{p}", None, body) for p in paths],
                     connections=connections,
                     seconds=bench.seconds,
                     megabytes_each=size_bytes / 1e6,
+                    expected=frozenset({200, 201, 204}),
                 )
-        elif bench.nginx is not None:
-            theirs = machines.drive(
-                bench.nginx.url,
-                bench.nginx.pid,
-                [machines.raw_request("PUT", f"{bench.nginx.url}/{p}", None, body) for p in paths],
-                connections=connections,
-                seconds=bench.seconds,
-                megabytes_each=size_bytes / 1e6,
-                expected=frozenset({201, 204}),
-            )
         return ours, theirs
 
-    stand_in = "digests and file alone" if beside_floor else "nginx dav, no sync"
+    stand_in = beside.name if beside else "nginx dav, no sync"
     return Case(name=name, stand_in=stand_in, target=target, run=run)
 
 
@@ -374,6 +413,20 @@ def _stored(bench: Bench, key: str, size_bytes: int) -> bytes:
     body = os.urandom(size_bytes)
     s3.put_object(Bucket=BUCKET, Key=key, Body=body)
     return body
+
+
+def _many_stored(bench: Bench, prefix: str, body: bytes, count: int) -> list[str]:
+    """Store a body under so many keys; return their paths."""
+    paths = [f"/{BUCKET}/{prefix}-{number}" for number in range(count)]
+    machines.drive(
+        bench.running.url,
+        bench.running.pid,
+        [machines.signed_request(bench.running, "PUT", path, body) for path in paths],
+        connections=16,
+        seconds=120,
+        cycle=False,
+    )
+    return paths
 
 
 def _commits(bench: Bench, *, snapshots: int) -> machines.Figure:
