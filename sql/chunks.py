@@ -46,7 +46,7 @@ class Cutter:
             if fitting < 1 and self._group:
                 yield self._taken()
                 continue
-            part = rest.slice(0, max(1, fitting))
+            part = rest if fitting >= rest.num_rows else rest.slice(0, max(1, fitting))
             self._group.append(part)
             self._rows += part.num_rows
             self._bytes += part.num_rows * bytes_per_row

@@ -832,7 +832,10 @@ class _Child:
         return outcomes.EncodedRows(rows=rows, data=chunk_sockets.receive(self._bulk, size_bytes))
 
     def ask_to_encode(self, columns: Sequence[outcomes.Column]) -> None:
-        """Tell the child how to encode the rows of its query, if it can send chunks."""
+        """Tell the child how to encode the rows of its query, if it can send chunks.
+
+        Without columns it goes on with batches, and does not wait to be told.
+        """
         if self._bulk is not None and self.is_alive:
             payload = msgspec.msgpack.encode(columns)
             self._writer.writelines(frames.encode(frames.FrameType.COLUMNS, payload))
@@ -979,9 +982,8 @@ class _ChildResults:
                 assert frame_type is frames.FrameType.BATCH
                 batch = pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
                 rows += batch.num_rows
-                if self._columns and rows > limits.ENCODED_ROWS_MIN:
+                if rows > limits.ENCODED_ROWS_MIN >= rows - batch.num_rows:
                     self.child.ask_to_encode(self._columns)
-                    self._columns = ()
                 yield batch
         finally:
             await self.close()

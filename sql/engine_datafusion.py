@@ -36,6 +36,7 @@ from sql import (
     parquet_files,
     rowforms,
     staged_files,
+    streams,
     unload_files,
 )
 
@@ -174,7 +175,8 @@ class Run:
 
     async def _run(self) -> AsyncIterator[pa.RecordBatch]:
         await self.prepare()
-        stream = _plain(self._planned)
+        read = streams.awaited if self._in_thread else streams.taken
+        stream = read(self._planned)
         if self._query.write is not None:
             self.finished = await parquet_files.write(stream, self._query.write)
             return
@@ -808,13 +810,6 @@ def _columns_of_files(group: engine.Group) -> str:
     if any(equality.compares_age for equality in group.equality_deletes):
         columns.append(f'substr({name}, {engine.AGE_FROM}, {engine.NUMBER_LENGTH}) AS "__age"')
     return ", ".join(columns)
-
-
-async def _plain(stream: Any) -> AsyncIterator[pa.RecordBatch]:
-    async for batch in stream:
-        arrow = batch.to_pyarrow()
-        if arrow.num_rows:
-            yield arrow
 
 
 def _explain(frame: Any, schema: pa.Schema, relations: Sequence[engine.Relation]) -> pa.RecordBatch:

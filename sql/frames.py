@@ -2,8 +2,9 @@
 
 A frame is one byte with its type, eight bytes of length, and the payload. A query, a schema and
 batches are sent as they are; a fault as the arguments of `EngineFault`. COLUMNS tells a child how
-to encode the rows of its query, which it may then send in chunks: the frame of a chunk has the
-number of its rows and of its bytes, which follow on another socket (`sql.chunk_sockets`).
+to encode the rows of its query, which it then sends in chunks, or has no columns: then they stay
+batches. The frame of a chunk has the number of its rows and of its bytes, which follow on another
+socket (`sql.chunk_sockets`).
 """
 
 from __future__ import annotations

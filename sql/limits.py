@@ -306,7 +306,7 @@ CHUNK_URL_SECONDS: Final = 6 * 3600
 RESULTS_MEMORY_BYTES_MAX: Final = 256 << 20
 """Chunks in memory; further ones are in files."""
 ENCODED_ROWS_MIN: Final = 1_000
-"""Rows of a result from which on its worker encodes those that are not in the answer."""
+"""A worker that has sent more rows of a result is told how to encode those beyond the answer."""
 RESULT_THREAD_BYTES_MIN: Final = 64 << 10
 """From this size on rows are encoded in a thread, so that the event loop is not blocked."""
 

@@ -6,13 +6,15 @@ when it has grown by more than GROWTH_BYTES. It knows no index, no catalog and n
 may read are the paths that a query names.
 
 A query's schema is sent once its physical plan is ready, so the time until then is its planning.
-Its rows are sent as batches. If the server has sent the columns of the result by the time that the
-batches hold as many rows as an answer does, the others are sent as chunks, over the second socket.
+Its rows are sent as batches. When these hold as many rows as an answer does, and the server has got
+enough of them to send the columns of the result, the worker waits for the columns. If there are
+some, the other rows are sent as chunks, over the second socket.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import time
@@ -37,6 +39,8 @@ REST_STEP_SECONDS = 0.02
 REST_STEPS = 3
 REST_STEPS_MAX = 25
 """Half a second on an idle machine. Looks are counted, so that a busy machine costs no worker."""
+COLUMNS_SECONDS_MAX = 1.0
+"""How long the rows that follow those of an answer wait for the columns of the result."""
 THREAD_NAME = Path("/proc/self/comm")
 """The name of this process's own threads: the interpreter's. The library names its threads."""
 
@@ -59,19 +63,25 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
             answer = _Answer(outgoing)
             running = asyncio.create_task(answer.run(queries.decode(payload), planner))
         elif frame_type is frames.FrameType.COLUMNS and answer is not None:
-            answer.columns = columns.decode(payload)
+            answer.take_columns(columns.decode(payload))
         elif frame_type is frames.FrameType.CANCEL and running is not None:
             running.cancel()
 
 
 class _Answer:
-    """The frames of one query. columns: of its result, once the server has sent them. Mutable."""
+    """The frames of one query. Mutable."""
 
     def __init__(self, outgoing: _Outgoing) -> None:
         self._outgoing = outgoing
         self._encoder: chunk_sockets.Encoder | None = None
         self._rows = self._bytes = 0
-        self.columns: Sequence[outcomes.Column] = ()
+        self._columns: Sequence[outcomes.Column] = ()
+        self._has_columns = asyncio.Event()
+
+    def take_columns(self, columns: Sequence[outcomes.Column]) -> None:
+        """Encode further rows in these columns; send them as batches if there are none."""
+        self._columns = columns
+        self._has_columns.set()
 
     async def run(self, query: engine.EngineQuery, planner: engine_datafusion.Planner) -> None:
         # Exactly one frame ends every query, DONE or FAULT: the parent counts on it.
@@ -95,19 +105,30 @@ class _Answer:
         self._encoder = None
 
     async def _take(self, batch: pa.RecordBatch) -> None:
+        if self._encoder is not None:
+            await self._send_chunks(self._encoder.add(batch))
+            return
         rows, size_bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
         fits = (
             rows <= limits.RESULT_INLINE_ROWS_MAX and size_bytes <= limits.RESULT_INLINE_BYTES_MAX
         )
-        if self._encoder is None and self.columns and not fits:
-            self._encoder = chunk_sockets.Encoder(self.columns)
-        if self._encoder is not None:
-            await self._send_chunks(self._encoder.add(batch))
-            return
+        if not fits:
+            if self._rows > limits.ENCODED_ROWS_MIN and not self._has_columns.is_set():
+                await self._wait_for_columns()
+            if self._columns:
+                self._encoder = chunk_sockets.Encoder(self._columns)
+                await self._send_chunks(self._encoder.add(batch))
+                return
         self._rows, self._bytes = rows, size_bytes
         payload = memoryview(batch.serialize())
         _check_size(len(payload))
         await self._outgoing.send(frames.FrameType.BATCH, payload)
+
+    async def _wait_for_columns(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COLUMNS_SECONDS_MAX):
+                await self._has_columns.wait()
+        self._has_columns.set()
 
     async def _send_chunks(self, encoded: Iterable[outcomes.EncodedRows]) -> None:
         for chunk in encoded:
@@ -199,6 +220,12 @@ def main(arguments: list[str]) -> None:
     confinement.yield_to_others()
     connection = socket.socket(fileno=int(descriptor))
     bulk = socket.socket(fileno=int(bulk_descriptor))
-    asyncio.run(serve(connection, bulk, Path(spill_directory)))
-    # Threads of a running query would keep the interpreter waiting.
+    asyncio.run(_serve_and_leave(connection, bulk, Path(spill_directory)))
+
+
+async def _serve_and_leave(
+    connection: socket.socket, bulk: socket.socket, spill_directory: Path
+) -> None:
+    await serve(connection, bulk, spill_directory)
+    # Threads of a running query would keep the event loop and the interpreter waiting.
     os._exit(0)

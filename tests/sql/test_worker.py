@@ -131,9 +131,9 @@ COUNTED = "select g.n as a from generate_series(1, {}) as g(n)"
 NUMBERS = (outcomes.Column(name="A", type="fixed", precision=19, scale=0),)
 
 
-def asked_to_encode(child: Child, rows: int) -> tuple[frames.FrameType, bytes]:
+def asked_to_encode(child: Child, rows: int | str) -> tuple[frames.FrameType, bytes]:
     """Let a child encode its numbers; return its first frame after those of batches."""
-    child.ask(COUNTED.format(rows))
+    child.ask(COUNTED.format(rows) if isinstance(rows, int) else rows)
     assert child.receive()[0] is frames.FrameType.SCHEMA
     child.send(frames.FrameType.COLUMNS, msgspec.msgpack.encode(NUMBERS))
     frame_type, payload = child.receive()
@@ -202,6 +202,71 @@ def test_a_query_that_is_cancelled_while_a_chunk_waits_ends_after_the_whole_chun
     assert (frame_type, msgspec.msgpack.decode(payload)[0]) == (frames.FrameType.FAULT, "canceled")
     frame_type, _ = asked_to_encode(child, 1)
     assert frame_type is frames.FrameType.DONE
+
+
+STALLS = COUNTED.format(1_000_000_000_000) + " where g.n <= 400000 or g.n % 7 = 9"
+"""Some batches come at once, and then none: a thread waits for the next one."""
+
+
+def test_a_query_that_is_cancelled_in_a_thread_that_waits_ends_or_takes_its_process_along(
+    child: Child,
+) -> None:
+    frame_type, payload = asked_to_encode(child, STALLS)
+    assert frame_type is frames.FrameType.CHUNK
+    left = msgspec.msgpack.decode(payload)[1]
+    while left:
+        left -= len(child.bulk.recv(left))
+    child.wait_computing(seconds=2)
+    child.send(frames.FrameType.CANCEL, b"")
+
+    assert child.process.wait(WAIT_SECONDS) == 0
+
+
+def test_a_child_ends_when_its_server_is_gone_while_a_thread_waits(child: Child) -> None:
+    assert asked_to_encode(child, STALLS)[0] is frames.FrameType.CHUNK
+    child.bulk.shutdown(socket.SHUT_RDWR)
+    child.wait_computing(seconds=2)
+    child.ours.close()
+
+    assert child.process.wait(WAIT_SECONDS) == 0
+
+
+def test_rows_beyond_those_of_an_answer_wait_for_the_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "COLUMNS_SECONDS_MAX", WAIT_SECONDS)
+
+    async def talk() -> None:
+        ours, theirs = socket.socketpair()
+        bulk, their_bulk = socket.socketpair()
+        serving = asyncio.create_task(worker.serve(theirs, their_bulk, tmp_path))
+        reader, writer = await asyncio.open_connection(sock=ours)
+        incoming = frames.Incoming(reader)
+
+        def send(frame_type: frames.FrameType, value: Any) -> None:
+            writer.writelines(frames.encode(frame_type, msgspec.msgpack.encode(value)))
+
+        for columns in (NUMBERS, ()):
+            send(frames.FrameType.QUERY, engine.EngineQuery(text=COUNTED.format(100_000)))
+            assert (await incoming.next())[0] is frames.FrameType.SCHEMA
+            # As many batches of 8,192 rows as the 50,000 rows of an answer have room for.
+            for _ in range(limits.RESULT_INLINE_ROWS_MAX // 8192):
+                assert (await incoming.next())[0] is frames.FrameType.BATCH
+            following = asyncio.create_task(incoming.next())
+            await asyncio.sleep(0.1)
+            assert not following.done()
+            send(frames.FrameType.COLUMNS, columns)
+            types = [(await following)[0]]
+            while types[-1] is not frames.FrameType.DONE:
+                types.append((await incoming.next())[0])
+            further = frames.FrameType.CHUNK if columns else frames.FrameType.BATCH
+            assert set(types[:-1]) == {further}
+        writer.close()
+        await serving
+        bulk.close()
+        their_bulk.close()
+
+    asyncio.run(talk())
 
 
 def test_a_child_ends_when_its_server_is_gone_while_a_chunk_waits(child: Child) -> None:
