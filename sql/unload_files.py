@@ -1,8 +1,9 @@
 """engine: writes a stream of record batches as the files of COPY INTO a stage, in a child process.
 
-Rows come as text for CSV, as JSON text for JSON and in their own types for Parquet. A file is
-closed when it has reached its size, and the next batch begins another one. With partitions a file
-has rows of one of them alone; rows come in their order, so one file is open at a time.
+Rows come as text for CSV, as JSON text for JSON and in their own types for Parquet. A file of text
+is closed before it grows beyond its size, one of compressed text or of Parquet after it has: by a
+block of text, or a batch of rows. With partitions a file has rows of one of them alone; rows come
+in their order, so one file is open at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pyarrow.parquet as pq
 
 from sql import engine, limits
 
+BLOCK_BYTES: Final = 64 << 10
+"""Text that is compressed before the file's size is looked at again."""
 CODECS: Final = {"GZIP": "gzip", "NONE": None, "BZ2": "bz2", "ZSTD": "zstd", "BROTLI": "brotli"}
 
 
@@ -34,17 +37,23 @@ async def write(
             if current is not None and current.folder != folder:
                 files.append(current.close())
                 current = None
-            if current is None:
-                if len(files) >= limits.UNLOADED_FILES_MAX:
-                    raise engine.EngineFault(
-                        "resources", f"more than {limits.UNLOADED_FILES_MAX:,} files of one COPY"
-                    )
-                current = _opened(len(files), schema, order)
-                current.folder = folder
-            current.write(rows)
-            if current.size_bytes >= order.file_size_bytes and not order.single:
-                files.append(current.close())
-                current = None
+            parts: Sequence[Any] = ()
+            start = 0
+            while rows.num_rows and (not parts or start < len(parts)):
+                if current is None:
+                    if len(files) >= limits.UNLOADED_FILES_MAX:
+                        raise engine.EngineFault(
+                            "resources",
+                            f"more than {limits.UNLOADED_FILES_MAX:,} files of one COPY",
+                        )
+                    current = _opened(len(files), schema, order)
+                    current.folder = folder
+                parts = parts or current.parts(rows)
+                start = current.write(parts, start)
+                is_full = start < len(parts) or current.size_bytes >= order.file_size_bytes
+                if is_full and not order.single:
+                    files.append(current.close())
+                    current = None
     if current is not None:
         files.append(current.close())
     return engine.Finished(rows=sum(file.rows for file in files), files=tuple(files))
@@ -78,7 +87,12 @@ class _File:
     def size_bytes(self) -> int:
         raise NotImplementedError
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def parts(self, batch: pa.RecordBatch) -> Sequence[Any]:
+        """Return rows as what `write` takes, of this file and those after it."""
+        raise NotImplementedError
+
+    def write(self, parts: Sequence[Any], start: int) -> int:
+        """Write parts from start on, until the file is full; return the next one's position."""
         raise NotImplementedError
 
     def end(self) -> None:
@@ -111,12 +125,17 @@ class _Columns(_File):
     def size_bytes(self) -> int:
         return int(self._sink.tell())
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def parts(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        return [batch]
+
+    def write(self, parts: Sequence[pa.RecordBatch], start: int) -> int:
+        batch = parts[start]
         arrays = [
             column.cast(each.type) for column, each in zip(batch.columns, self._schema, strict=True)
         ]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self.rows += batch.num_rows
+        return start + 1
 
     def end(self) -> None:
         self._writer.close()
@@ -152,15 +171,41 @@ class _Lines(_File):
     def size_bytes(self) -> int:
         return self._target.tell()
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def parts(self, batch: pa.RecordBatch) -> Sequence[bytes]:
         columns = [column.to_pylist() for column in batch.columns]
         if self._order.form == "json":
-            lines = [f"{text or 'null'}\n".encode() for text in columns[0]]
+            return [f"{text or 'null'}\n".encode() for text in columns[0]]
+        quoted = self._order.quoted
+        return [self._line(row, quoted=quoted) for row in zip(*columns, strict=True)]
+
+    def write(self, parts: Sequence[bytes], start: int) -> int:
+        if self._order.single:
+            end = len(parts)
+            self._sink.write(b"".join(parts[start:]))
         else:
-            quoted = self._order.quoted
-            lines = [self._line(row, quoted=quoted) for row in zip(*columns, strict=True)]
-        self._sink.write(b"".join(lines))
-        self.rows += batch.num_rows
+            end = self._written(parts, start)
+        self.rows += end - start
+        return end
+
+    def _written(self, parts: Sequence[bytes], start: int) -> int:
+        """Write lines from start on that the file has room for; return the next one's position."""
+        most, end = self._order.file_size_bytes, start
+        if self._sink is self._target:
+            size_bytes = self._target.tell()
+            while end < len(parts):
+                size_bytes += len(parts[end])
+                if size_bytes > most and (self.rows or end > start):
+                    break
+                end += 1
+            self._target.write(b"".join(parts[start:end]))
+            return end
+        while end < len(parts) and (end == start or self._target.tell() < most):
+            first, block_bytes = end, 0
+            while end < len(parts) and block_bytes < BLOCK_BYTES:
+                block_bytes += len(parts[end])
+                end += 1
+            self._sink.write(b"".join(parts[first:end]))
+        return end
 
     def _line(self, row: Sequence[str | None], *, quoted: Sequence[bool]) -> bytes:
         fields = [self._field(value, each) for value, each in zip(row, quoted, strict=True)]

@@ -1126,6 +1126,37 @@ def test_unload_names_its_files_and_overwrites_on_demand_alone(tmp_path: Path) -
     run(tmp_path, work)
 
 
+@pytest.mark.parametrize("compression", ["NONE", "GZIP", "ZSTD"])
+def test_unloaded_files_of_text_are_not_larger_than_max_file_size(
+    tmp_path: Path, compression: str
+) -> None:
+    rows, most, block = 30_000, 100_000, 64 << 10
+    generated = f"TABLE(GENERATOR(ROWCOUNT => {rows}))"
+    source = f"SELECT SEQ4() AS n, SHA2(SEQ4()::VARCHAR, 256) AS s FROM {generated}"
+    form = f"FILE_FORMAT = (COMPRESSION = {compression})"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        unload = f"COPY INTO @s/x FROM ({source}) {form} HEADER = TRUE MAX_FILE_SIZE = "
+        await local.rows(f"{unload} {most}")
+        sizes = [row[1] for row in await local.rows("LIST @s")]
+        assert len(sizes) > 5
+        assert max(sizes) <= most + (0 if compression == "NONE" else block)
+        assert sorted(sizes)[1] > most // 2  # but for the last file
+        await local.run("CREATE FILE FORMAT f TYPE = CSV SKIP_HEADER = 1")
+        read = "SELECT COUNT(DISTINCT $1), SUM($1::INT), COUNT($2) FROM @s (FILE_FORMAT => f)"
+        assert await local.rows(read) == [(rows, rows * (rows - 1) // 2, rows)]
+
+        await local.rows("REMOVE @s")
+        few = f"COPY INTO @s/y FROM ({source} LIMIT 3) {form} HEADER = TRUE MAX_FILE_SIZE = 1"
+        await local.rows(few)
+        expected = 3 if compression == "NONE" else 1  # one block of text
+        assert len(await local.rows("LIST @s")) == expected
+        assert await local.rows(read) == [(3, 3, 3)]
+
+    run(tmp_path, work)
+
+
 def test_a_failed_unload_leaves_no_file(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t AS SELECT 'x' AS a")
