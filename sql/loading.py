@@ -911,6 +911,13 @@ def _answer(files: Sequence[_File], statement: operations.CopyInto) -> list[tupl
     return rows
 
 
+def columns_of(statement: operations.CopyInto) -> tuple[outcomes.Column, ...]:
+    """Return the columns of an answer; raises SqlError if the files say which they are."""
+    if statement.validation_mode.endswith("_ROWS"):
+        raise errors.unsupported("a describe of COPY with VALIDATION_MODE = RETURN_n_ROWS")
+    return _typed(VALIDATION_COLUMNS if statement.validation_mode else COLUMNS)
+
+
 def _outcome(answer: Sequence[Sequence[Any]], *, rows: int) -> outcomes.Outcome:
     return outcomes.Outcome(
         columns=_typed(COLUMNS),

@@ -455,12 +455,13 @@ class Queries:
 
     async def _answered(self, query: SubmittedQuery, session: sessions.Session) -> Result:
         submission = query.submission
-        control = None if submission.describe_only else controls.parse(submission.text)
+        control = controls.parse(submission.text)
         if isinstance(control, controls.ResultScan):
-            stored = await self._ended(session, control.query_id)
-            assert stored.result is not None
-            if _is_as_asked(stored.result, submission):
-                return replace(stored.result, children=())
+            if not submission.describe_only:
+                stored = await self._ended(session, control.query_id)
+                assert stored.result is not None
+                if _is_as_asked(stored.result, submission):
+                    return replace(stored.result, children=())
         elif control is not None:
             return await self._controlled(control, session, submission)
         texts = await self._texts(submission, session)
@@ -697,6 +698,11 @@ class Queries:
         session: sessions.Session,
         submission: Submission,
     ) -> Result:
+        column = outcomes.Column(name=control.column_name, type="text")
+        select = outcomes.StatementType.SELECT
+        if submission.describe_only:
+            described = outcomes.Outcome(columns=(column,), statement_type_id=select)
+            return await self._encoded(described, session, submission)
         if isinstance(control, controls.CancelQuery):
             query = self.find(session, control.query_id)
             if query is not None and self.cancel(query):
@@ -717,12 +723,7 @@ class Queries:
                 and self.cancel(query)
             ]
             answer = f"{len(cancelled)} cancelled."
-        column = outcomes.Column(name=control.column_name, type="text")
-        outcome = outcomes.Outcome(
-            columns=(column,),
-            rows=((answer,),),
-            statement_type_id=outcomes.StatementType.SELECT,
-        )
+        outcome = outcomes.Outcome(columns=(column,), rows=((answer,),), statement_type_id=select)
         return await self._encoded(outcome, session, Submission(text=""))
 
     def _timeout_seconds(self, session: sessions.Session, submission: Submission) -> int:
@@ -752,7 +753,7 @@ class Queries:
         inline = b'""' if arrow else b"[]"
         total = size_bytes = 0
         kept: list[Chunk] = []
-        if outcome.rows is not None:
+        if outcome.rows is not None and not submission.describe_only:
             total = len(outcome.rows)
             encoded_rows = functools.partial(_json_of_rows, outcome.rows, columns)
             if total > limits.ROWS_HERE_MAX:

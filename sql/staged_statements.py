@@ -44,6 +44,8 @@ class StagedStatements:
         self, execution: planning.Execution, operation: StagedOperation
     ) -> outcomes.Outcome:
         """Return a statement's outcome; raises SqlError, EngineFault and the catalog's errors."""
+        if execution.describe_only:
+            return self._described(execution, operation)
         session, query_id = execution.session, execution.query_id
         match operation:
             case operations.CreateStage():
@@ -68,3 +70,25 @@ class StagedStatements:
                 return await self._loading.copy(execution, operation)
             case operations.Unload():
                 return await self._unloading.unload(execution, operation)
+
+    def _described(
+        self, execution: planning.Execution, operation: StagedOperation
+    ) -> outcomes.Outcome:
+        """Return the columns of a statement that answers with rows; nothing is read or changed."""
+        types = outcomes.StatementType
+        match operation:
+            case operations.DescribeStaging():
+                return self._stages.describe(execution.session, operation)
+            case operations.ListFiles():
+                return outcomes.Outcome(columns=stages.LIST_COLUMNS, statement_type_id=types.LIST)
+            case operations.RemoveFiles():
+                return outcomes.Outcome(
+                    columns=stages.REMOVE_COLUMNS, statement_type_id=types.REMOVE
+                )
+            case operations.CopyInto():
+                columns = loading.columns_of(operation)
+                return outcomes.Outcome(columns=columns, statement_type_id=types.COPY)
+            case operations.Unload():
+                columns = unloading.columns_of(operation)
+                return outcomes.Outcome(columns=columns, statement_type_id=types.UNLOAD)
+        raise AssertionError(f"{type(operation).__name__} answers with a status")

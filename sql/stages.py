@@ -105,6 +105,18 @@ class _Home:
         )
 
 
+LIST_COLUMNS: Final = (
+    outcomes.Column(name="name", type="text"),
+    outcomes.Column(name="size", type="fixed", precision=38, scale=0),
+    outcomes.Column(name="md5", type="text"),
+    outcomes.Column(name="last_modified", type="text"),
+)
+REMOVE_COLUMNS: Final = (
+    outcomes.Column(name="name", type="text"),
+    outcomes.Column(name="result", type="text"),
+)
+
+
 class Stages:
     """Stages and file formats. Stateless but for the sweep that runs."""
 
@@ -634,12 +646,7 @@ class Stages:
         stage = self.stage(session, statement.location, writes=False)
         infos = await self.files(stage, statement.location.path, pattern=statement.pattern)
         return outcomes.Outcome(
-            columns=(
-                outcomes.Column(name="name", type="text"),
-                outcomes.Column(name="size", type="fixed", precision=38, scale=0),
-                outcomes.Column(name="md5", type="text"),
-                outcomes.Column(name="last_modified", type="text"),
-            ),
+            columns=LIST_COLUMNS,
             rows=[
                 (shown_name(stage, info), info.size_bytes, info.etag, _http_date(info))
                 for info in infos
@@ -657,10 +664,7 @@ class Stages:
             stage.recheck()
         removed = await self.remove(infos)
         return outcomes.Outcome(
-            columns=(
-                outcomes.Column(name="name", type="text"),
-                outcomes.Column(name="result", type="text"),
-            ),
+            columns=REMOVE_COLUMNS,
             rows=[(shown_name(stage, info), "removed") for info in removed],
             statement_type_id=outcomes.StatementType.REMOVE,
         )

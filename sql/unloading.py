@@ -272,25 +272,28 @@ def _folder(file: engine.WrittenFile, path: str) -> str:
     return "/".join(segments) + "/"
 
 
+def columns_of(statement: operations.Unload) -> tuple[outcomes.Column, ...]:
+    """Return the columns of an answer."""
+    columns = (("rows_unloaded", "fixed"), ("input_bytes", "fixed"), ("output_bytes", "fixed"))
+    if statement.detailed_output:
+        columns = (("FILE_NAME", "text"), ("FILE_SIZE", "fixed"), ("ROW_COUNT", "fixed"))
+    return tuple(
+        outcomes.Column(name=name, type="fixed", precision=38, scale=0)
+        if type_name == "fixed"
+        else outcomes.Column(name=name, type="text")
+        for name, type_name in columns
+    )
+
+
 def _answer(statement: operations.Unload, unloaded: Sequence[_Unloaded]) -> outcomes.Outcome:
     size_bytes = sum(file.size_bytes for file in unloaded)
+    rows: list[tuple[Any, ...]]
     if statement.detailed_output:
-        columns: tuple[tuple[str, Any], ...] = (
-            ("FILE_NAME", "text"),
-            ("FILE_SIZE", "fixed"),
-            ("ROW_COUNT", "fixed"),
-        )
-        rows: list[tuple[Any, ...]] = [(file.key, file.size_bytes, file.rows) for file in unloaded]
+        rows = [(file.key, file.size_bytes, file.rows) for file in unloaded]
     else:
-        columns = (("rows_unloaded", "fixed"), ("input_bytes", "fixed"), ("output_bytes", "fixed"))
         rows = [(sum(file.rows for file in unloaded), size_bytes, size_bytes)]
     return outcomes.Outcome(
-        columns=tuple(
-            outcomes.Column(name=name, type="fixed", precision=38, scale=0)
-            if type_name == "fixed"
-            else outcomes.Column(name=name, type="text")
-            for name, type_name in columns
-        ),
+        columns=columns_of(statement),
         rows=rows,
         statement_type_id=outcomes.StatementType.UNLOAD,
     )

@@ -448,6 +448,38 @@ def test_a_transaction_that_truncates_loads_again_and_a_rollback_remembers(tmp_p
     run(tmp_path, work)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LIST @s",
+        "REMOVE @s PATTERN = 'none'",
+        "COPY INTO t FROM @s FORCE = TRUE",
+        "COPY INTO t FROM @s FORCE = TRUE VALIDATION_MODE = RETURN_ERRORS",
+        "COPY INTO @s/out FROM t OVERWRITE = TRUE",
+        "COPY INTO @s/out FROM t OVERWRITE = TRUE DETAILED_OUTPUT = TRUE",
+        "DESCRIBE STAGE s",
+        "DESCRIBE FILE FORMAT f",
+    ],
+)
+def test_a_describe_of_a_statement_about_files_has_the_columns_of_its_answer(
+    tmp_path: Path, text: str
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await local.run("CREATE STAGE s")
+        await local.run("CREATE FILE FORMAT f TYPE = JSON")
+        await local_sql.put_file(local, "@s", "a.csv", b"1\n2\n")
+        before = await local.rows("LIST @s")
+        described = await local.run(text, describe_only=True)
+        assert await local.rows("LIST @s") == before
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+        answered = await local.run(text)
+        assert described.columns == answered.columns
+        assert described.statement_type_id == answered.statement_type_id
+
+    run(tmp_path, work)
+
+
 def test_a_repeated_request_gets_the_first_answer(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int)")

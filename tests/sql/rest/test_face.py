@@ -842,6 +842,36 @@ def test_statements_of_a_flow_share_the_binds_in_order(face: served.Served) -> N
     ] == [{"1": "11", "b": "bb"}, {"1": "22", "b": "bb"}]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "SYSTEM$WAIT(3600)",
+        "SYSTEM$CANCEL_ALL_QUERIES(1)",
+        f"SYSTEM$CANCEL_QUERY('{uuid.UUID(int=1)}')",
+    ],
+)
+def test_a_describe_of_what_the_server_itself_does_names_the_column(
+    face: served.Served, function: str
+) -> None:
+    client = raw.connected(face)
+    described = client.query(f"select {function}", describeOnly=True).data
+    assert [column["name"] for column in described["rowtype"]] == [function]
+    assert (described["total"], described["rowset"]) == (0, [])
+
+
+def test_a_describe_of_a_listing_has_its_columns_and_no_rows(face: served.Served) -> None:
+    column = outcomes.Column(name="name", type="text")
+    listed = outcomes.Outcome(
+        columns=(column,), rows=(("a",), ("b",)), statement_type_id=outcomes.StatementType.SHOW
+    )
+    face.statements.outcome("show things", listed)
+    client = raw.connected(face)
+    described = client.query("show things", describeOnly=True).data
+    assert (described["total"], described["rowset"]) == (0, [])
+    assert [each["name"] for each in described["rowtype"]] == ["name"]
+    assert client.query("show things").data["total"] == 2
+
+
 def test_system_wait_answers_when_its_time_is_over(face: served.Served) -> None:
     client = raw.connected(face)
     began = time.monotonic()
