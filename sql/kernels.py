@@ -17,7 +17,7 @@ import math
 import re
 import string
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -429,6 +429,8 @@ def _of_variant(match: re.Match[str], zone: str = "UTC") -> Kernel:
     converting = None if target == "text" else kernel(f"_to_{target}", zone=zone)
     shown_target = VARIANT_TARGETS[target.partition("_")[0]]
     spelled = VARIANT_SPELLINGS.get(target.partition("_")[0], variants.scalar_text)
+    if target.startswith("fixed_"):
+        spelled = functools.partial(_fixed_spelled, int(target.rpartition("_")[2]))
 
     def text_of(cell: str, steps: variants.Path) -> str | None:
         value = variant_kernels.read_value(cell)
@@ -504,6 +506,23 @@ def _exactly_spelled(value: Any) -> str | None:
         return value[2:]
     return variants.scalar_text(value)
 
+
+def _fixed_spelled(scale: int, value: Any) -> str | None:
+    """Return a value as the text of a NUMBER of a scale.
+
+    A FLOAT is rounded as the engine casts one: times a power of ten, to the next whole number. So
+    1.005 with two digits is 1.00, because it is a bit less in binary.
+    """
+    if isinstance(value, variants.Real) and math.isfinite(value.value):
+        shifted = value.value * 10.0**scale
+        if math.isfinite(shifted):
+            whole = decimal.Decimal(shifted).quantize(decimal.Decimal(1), context=WIDE)
+            return f"{whole.scaleb(-scale, WIDE):f}"
+    return _number_spelled(value)
+
+
+WIDE: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
+"""Digits of every finite FLOAT."""
 
 VARIANT_SPELLINGS: dict[str, Callable[[Any], str | None]] = {
     "fixed": _number_spelled,

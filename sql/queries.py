@@ -322,15 +322,19 @@ class Queries:
         request = None if requests is None else requests.get(request_id)
         return None if request is None else self._queries.get(request[0])
 
-    def chunk(self, query_id: str, index: int) -> Chunk | None:
-        """Return a chunk of a stored result. The caller has checked the signature of its URL."""
+    def chunk(self, query_id: str, index: int, *, is_fetched: bool = True) -> Chunk | None:
+        """Return a chunk of a stored result. The caller has checked the signature of its URL.
+
+        is_fetched: its bytes are sent, so that the result may go once all its chunks have been.
+        """
         query = self._queries.get(query_id)
         if query is None or query.result is None or not 0 <= index < len(query.result.chunks):
             return None
-        query.unfetched.discard(index)
-        query.touched_at_ms = self._now_ms()
         chunk = query.result.chunks[index]
-        self._shelf.note_fetched(chunk.kept)
+        if is_fetched:
+            query.unfetched.discard(index)
+            query.touched_at_ms = self._now_ms()
+            self._shelf.note_fetched(chunk.kept)
         return chunk
 
     def cancel(self, query: SubmittedQuery) -> bool:

@@ -16,6 +16,12 @@ INSTEAD: Final[dict[str, str]] = {
     "BEGIN ... END block": SCRIPTS,
     "CALL": f"There are no stored procedures. {SCRIPTS}",
     "CHANGES": CHANGED_ROWS,
+    "CONNECT BY of anything but one table or query": (
+        "Put the join into a query in FROM, and give the query an alias."
+    ),
+    "CONNECT BY or a recursive WITH that reads columns of a query around it": (
+        "Compute it for all rows in a WITH, with a column for CONNECT_BY_ROOT, and join that."
+    ),
     "CONNECT BY NOCYCLE": (
         "Snowflake has no NOCYCLE either. A recursive WITH with a condition on its depth ends."
     ),

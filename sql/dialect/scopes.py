@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -769,13 +769,20 @@ class QueryScope:
             for output in anchor.outputs
         )
         sql_types = [output.type for output in outputs]
+        is_correlated = anchor.is_correlated
         anchor = self.binder.converted(anchor, sql_types)
         self.common[name] = (unique, dataclasses.replace(anchor, outputs=outputs, rows=None))
-        step = self.binder.converted(
-            renamed(self.binder.query(tree.right, self), list(_plain_idents(outputs))), sql_types
-        )
+        below = self.binder.query(tree.right, self)
+        if is_correlated or below.is_correlated:
+            raise errors.unsupported(CORRELATED_RECURSION)
+        step = self.binder.converted(renamed(below, list(_plain_idents(outputs))), sql_types)
         rel = relations.Recursive(anchor=anchor.rel, step=step.rel)
         return PlannedQuery(rel=rel, outputs=outputs)
+
+
+CORRELATED_RECURSION: Final = (
+    "CONNECT BY or a recursive WITH that reads columns of a query around it"
+)
 
 
 def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:

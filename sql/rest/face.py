@@ -159,7 +159,9 @@ async def abort_query(services: SqlServices, call: calls.Call) -> asgi.Response:
 
 
 async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
-    """Answer with one chunk of a result; its signed URL is the credential."""
+    """Answer with one chunk of a result, to HEAD without its bytes; its signed URL is the
+    credential.
+    """
     value: routes.FetchChunk = call.value
     genuine = chunks.is_genuine(
         services.chunk_key,
@@ -173,7 +175,8 @@ async def fetch_chunk(services: SqlServices, call: calls.Call) -> asgi.Response:
         return refusals.json_answer(
             refusals.fault_answer(errors.result_unknown(value.query_id), None), 403
         )
-    chunk = services.queries.chunk(value.query_id, value.index)
+    is_fetched = call.request.method != "HEAD"
+    chunk = services.queries.chunk(value.query_id, value.index, is_fetched=is_fetched)
     if chunk is None:
         return refusals.json_answer(
             refusals.fault_answer(errors.result_unknown(value.query_id), None), 404

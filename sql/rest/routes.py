@@ -131,7 +131,7 @@ def identify(method: str, segments: Sequence[str], pairs: Sequence[tuple[str, st
             return AbortQuery(query_id=query_id)
         case ("GET", "queries", query_id, "result"):
             return FetchResult(query_id=query_id)
-        case ("GET", "queries", query_id, "chunks", number):
+        case ("GET" | "HEAD", "queries", query_id, "chunks", number):
             return _chunk(query_id, number, parameters)
         case ("GET", "monitoring", "queries", query_id):
             return Monitor(query_id=query_id)

@@ -150,6 +150,20 @@ REFUSED = [
     ("select id from (select 1 as id) connect by prior id = id", "without an alias"),
     ("select a from emp as e(a, b, c) connect by prior a = b", "are renamed"),
     (f"select sys_connect_by_path(name, name) from emp {TREE}", "a column and a text"),
+    (
+        "select (select count(*) from emp i start with i.id = o.id connect by prior i.id = i.boss)"
+        " from emp o",
+        "columns of a query around it",
+    ),
+    (
+        "select a.id from emp a join emp b on a.id = b.id connect by prior a.id = a.boss",
+        "Put the join into a query",
+    ),
+    (
+        "select (with recursive r as (select o.id n union all select n + 1 from r where n < 5)"
+        " select max(n) from r) from emp o",
+        "columns of a query around it",
+    ),
     ("select id from emp sample (50) connect by prior id = boss", "one table"),
 ]
 

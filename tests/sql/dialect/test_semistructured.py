@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -414,3 +415,21 @@ def test_an_object_of_a_star_has_the_columns_as_members() -> None:
     assert rows("select object_construct(* exclude column1) from values (1, 'x')") == [
         ('{"COLUMN2":"x"}',)
     ]
+
+
+def test_a_float_in_a_value_becomes_a_number_as_another_float_does() -> None:
+    rng = random.Random(7)
+    floats = [0.5, -0.5, 2.5, 1.005, 2.675, 1e-7, -0.0, 0.49999999999999994, 4503599627370497.5]
+    floats += [rng.uniform(-1, 1) * 10.0 ** rng.randint(-6, 12) for _ in range(200)]
+    floats += [rng.randrange(10**6) / 1000 + 0.0005 for _ in range(200)]
+    tables = {"t": pa.table({"f": pa.array(floats)})}
+    for scale in (0, 2, 3, 12):
+        number = f"number(38, {scale})"
+        rows = sql_text.answer(
+            f"select f::{number}, f::variant::{number}, ([f]::array({number}))[0],"
+            f" ({{'a': f}}::object(a {number})):a from t",
+            tables,
+        ).rows
+        assert [set(row) for row in rows] == [{row[0]} for row in rows]
+    assert str(sql_text.value("1.005::float::variant::number(10, 2)")) == "1.00"
+    assert str(sql_text.value("parse_json('1.005')::number(10, 2)")) == "1.01"

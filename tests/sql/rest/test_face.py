@@ -665,7 +665,13 @@ def test_chunks_need_no_token_but_the_genuine_unexpired_address(tmp_path: Path) 
         with pa.ipc.open_stream(body.raw) as stream:
             assert stream.read_all().num_rows == chunks[0]["rowCount"]
 
-        assert anonymous.send("GET", url[:-1] + ("0" if url[-1] != "0" else "1")).status == 403
+        head = anonymous.send("HEAD", url)
+        assert (head.status, head.raw) == (200, b"")
+        assert head.headers["content-length"] == str(len(body.raw))
+
+        forged = url[:-1] + ("0" if url[-1] != "0" else "1")
+        for method in ("GET", "HEAD"):
+            assert anonymous.send(method, forged).status == 403
         assert anonymous.send("GET", url.replace("/chunks/0?", "/chunks/1?")).status == 403
         later = url.replace("expires=1", "expires=2")
         assert anonymous.send("GET", later).status == 403
