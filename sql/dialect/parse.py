@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlglot import errors as sqlglot_errors
 from sqlglot import exp
@@ -128,7 +128,32 @@ def tokenize(text: str) -> list[Token]:
         raise errors.too_complex(f"more than {limits.TOKENS_MAX:,} tokens")
     if any(token.token_type is TokenType.NUMBER and "e" in token.text.lower() for token in tokens):
         tokens = _split_numbers(tokens)
+    if COMMENT.search(text) is not None:
+        tokens = _joined_words(text, tokens)
     return tokens
+
+
+COMMENT = re.compile(r"/\*|--|//")
+PAIRS: Final = {
+    word: token_type
+    for word, token_type in grammar.Boathouse.Tokenizer.KEYWORDS.items()
+    if word.count(" ") == 1
+}
+"""Pairs of words that the tokenizer makes one token of, as GROUP BY, where blanks part them."""
+
+
+def _joined_words(text: str, tokens: list[Token]) -> list[Token]:
+    """Return tokens in which such pairs are one token with a comment between their words too."""
+    joined: list[Token] = []
+    for token in tokens:
+        last = joined[-1] if joined else None
+        word = text[token.start : token.end + 1]  # with its quotes, if it has some
+        pair = "" if last is None else f"{text[last.start : last.end + 1]} {word}".upper()
+        if last is not None and pair in PAIRS:
+            joined[-1] = Token(PAIRS[pair], pair, last.line, last.col, last.start, token.end)
+        else:
+            joined.append(token)
+    return joined
 
 
 def _with_plain_path(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sql import errors
@@ -257,6 +259,20 @@ def test_a_list_that_lacks_an_item_is_a_syntax_fault(text: str, position: int) -
         parse.parse(text)
 
     assert (caught.value.code, caught.value.position) == ("001003", position)
+
+
+def test_a_comment_may_stand_between_the_words_of_a_clause() -> None:
+    for text in (
+        "select a from t group /* a */ by a order -- b\n by a",
+        "select sum(a) over (partition // c\n by b order /**/ by c) from t",
+        "select a from t start /* a */ with a = 1 connect /* b */ by prior a = b",
+        'select $$group$$ /* a */ by, \'order\' /* b */ "by", "group" /* c */ by from t',
+    ):
+        commented = parse.parse(text)
+        plain = parse.parse(re.sub(r"/\*.*?\*/|(?:--|//).*", " ", text))
+        assert isinstance(commented, operations.Query)
+        assert isinstance(plain, operations.Query)
+        assert commented.tree.sql(comments=False) == plain.tree.sql(comments=False)
 
 
 def test_a_select_list_may_end_with_a_comma() -> None:
