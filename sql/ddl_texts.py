@@ -7,6 +7,7 @@ statement needs is known, and read with the caller's rights, before the statemen
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -120,12 +121,17 @@ class DdlTexts:
                 for each in listed.sequences
                 if (each.database, each.namespace) == place
             ]
+            relations: dict[str, tuple[str, frozenset[str]]] = {}
             for table in listed.tables:
                 if (table.ident.table_bucket, table.ident.namespace) == place:
-                    parts.append(await self._described_text(table, is_qualified))
-                    chars_max -= len(parts[-1])
+                    described = await self._described.describe_whole(table)
+                    text = await _written_text(described, is_qualified=is_qualified)
+                    chars_max -= len(text)
                     if chars_max < 0:
                         raise errors.too_complex(f"GET_DDL of more than {CHARS_MAX:,} characters")
+                    relations[names.shown(table.ident.name)] = text, await _needed(described)
+            order = _ordered({name: needed for name, (_, needed) in relations.items()})
+            parts += [relations[name][0] for name in order]
             parts += [
                 _file_format(each, is_qualified=is_qualified)
                 for each in listed.formats
@@ -146,13 +152,8 @@ class DdlTexts:
             )
         if object_type == "view" and table.pointer.object_type == "table":
             raise errors.of_other_type("TABLE", "VIEW")
-        return await self._described_text(table, is_qualified)
-
-    async def _described_text(self, table: places.NamedTable, is_qualified: bool) -> str:
         described = await self._described.describe_whole(table)
-        if len(described.columns) > limits.COLUMNS_HERE_MAX:
-            return await asyncio.to_thread(_relation, described, is_qualified=is_qualified)
-        return _relation(described, is_qualified=is_qualified)
+        return await _written_text(described, is_qualified=is_qualified)
 
     def _of_sequence(self, session: sessions.Session, name: names.Name, is_qualified: bool) -> str:
         missing = errors.does_not_exist("Sequence", names.dotted(name))
@@ -252,6 +253,56 @@ def _readable(
         view = catalog.find(ident, "view")
         if view is not None and catalog.may_describe(view):
             yield view
+
+
+async def _written_text(described: descriptions.Description, *, is_qualified: bool) -> str:
+    if len(described.columns) > limits.COLUMNS_HERE_MAX:
+        return await asyncio.to_thread(_relation, described, is_qualified=is_qualified)
+    return _relation(described, is_qualified=is_qualified)
+
+
+async def _needed(described: descriptions.Description) -> frozenset[str]:
+    """Return the names, as reported, that a table's keys and a view's query may need in its schema.
+
+    A view's are all names that stand where a table's may, so that some are those of columns.
+    """
+    if described.view is None:
+        own = described.ident
+        place = (names.shown_database(own.table_bucket), names.shown(idents.dotted(own.namespace)))
+        references = [key.referenced for key in described.keys if key.type == "foreign"]
+        return frozenset(each[-1] for each in references if each[:-1] == place)
+    text = described.view.text
+    if len(text) > limits.TOKENS_HERE_MAX:
+        return await asyncio.to_thread(_names_in, text)
+    return _names_in(text)
+
+
+def _names_in(text: str) -> frozenset[str]:
+    spelled = NAME_OF_RELATION.findall(text)
+    return frozenset(
+        name[1:-1].replace('""', '"') if name.startswith('"') else name.upper() for name in spelled
+    )
+
+
+NAME_OF_RELATION: Final = re.compile(
+    r"""(?:\b(?:FROM|JOIN)\s+|[,.(]\s*)("(?:[^"]|"")+"|[A-Z_][A-Z0-9_$]*)""", re.IGNORECASE
+)
+
+
+def _ordered(needed: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return names in their order, but each after those that it needs; a ring begins anywhere."""
+    ordered: dict[str, None] = {}
+    entered: set[str] = set()
+    for name in needed:
+        waiting = [name]
+        while waiting:
+            if waiting[-1] in entered:
+                ordered[waiting.pop()] = None
+                continue
+            entered.add(waiting[-1])
+            before = sorted(needed[waiting[-1]] & needed.keys() - entered, reverse=True)
+            waiting += before
+    return list(ordered)
 
 
 def _relation(described: descriptions.Description, *, is_qualified: bool) -> str:

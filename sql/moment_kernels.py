@@ -137,6 +137,25 @@ NAMED = re.compile(r"(\d{1,2})-([A-Za-z]{3,9})-(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\
 
 SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:\s+(\d{1,2}):(\d{2}):(\d{2}))?")
 
+WEEKDAY = "(?:mon|tue|wed|thu|fri|sat|sun)"
+"""A day's name before a date; it says nothing that the date does not say."""
+
+MAILED = re.compile(
+    rf"{WEEKDAY},\s+(?P<day>\d{{1,2}})\s+(?P<month>[a-z]{{3}})\s+(?P<year>\d{{4}})\s+"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?:\.(?P<fraction>\d{1,9}))?"
+    r"(?:\s+(?P<half>[ap]m))?(?:\s+(?P<zone>[+-]\d{4}))?",
+    re.IGNORECASE | re.ASCII,
+)
+"""The date of a mail (RFC 2822), also with a fraction and with AM or PM."""
+
+CTIME = re.compile(
+    rf"{WEEKDAY}\s+(?P<month>[a-z]{{3}})\s+(?P<day>\d{{1,2}})\s+"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})\s+"
+    r"(?P<zone>[+-]\d{4})\s+(?P<year>\d{4})",
+    re.IGNORECASE | re.ASCII,
+)
+"""As C's ctime, with an offset before the year."""
+
 EPOCH = re.compile(r"-?\d{1,19}")
 
 FINE = re.compile(r"(:\d{2}\.\d{6})\d{1,3}(?!\d)")
@@ -194,6 +213,8 @@ def _parse_moment(text: str, type_name: str) -> datetime.datetime:
             return datetime.datetime(  # noqa: DTZ001 - the text has no zone
                 int(year), int(month), int(day), *_clock(clock)
             )
+        if match := MAILED.fullmatch(stripped) or CTIME.fullmatch(stripped):
+            return _with_weekday(**match.groupdict())
         if EPOCH.fullmatch(stripped):
             if loses_digits(int(stripped)):
                 raise finer_than_held(f"{stripped} nanoseconds")
@@ -201,6 +222,35 @@ def _parse_moment(text: str, type_name: str) -> datetime.datetime:
     except (ValueError, OverflowError):
         pass
     raise coded("100035", f"{type_name}|{text}")
+
+
+def _with_weekday(  # each argument is a group of MAILED or CTIME
+    *,
+    day: str,
+    month: str,
+    year: str,
+    hour: str,
+    minute: str,
+    second: str,
+    zone: str | None,
+    fraction: str | None = None,
+    half: str | None = None,
+) -> datetime.datetime:
+    hours = int(hour)
+    if half is not None:
+        if not 1 <= hours <= 12:
+            raise ValueError(hour)
+        hours = hours % 12 + (12 if half.lower() == "pm" else 0)
+    return datetime.datetime(
+        int(year),
+        _month(month),
+        int(day),
+        hours,
+        int(minute),
+        int(second),
+        _micros(fraction),
+        tzinfo=_zone(zone),
+    )
 
 
 def _from_epoch(value: int) -> datetime.datetime:

@@ -271,7 +271,7 @@ class Shows:
         """Return the keys, of any table of the database that the caller may list, that reference
         a table in scope."""
         wanted: set[tuple[str, ...]]
-        if statement.scope_type == "table" and statement.scope:
+        if statement.scope_type in ("table", "name") and statement.scope:
             tables_in_scope = [self._find(session, statement.scope, object_type="Table")]
         else:
             listed = await asyncio.to_thread(self._tables_of, session, statement)

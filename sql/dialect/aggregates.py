@@ -784,7 +784,10 @@ def _value(engine_name: str) -> builders.Builder:
         if not call.over:
             raise call.refuse("no OVER")
         value = call.arg(0)
-        places = [code.Token(text=str(call.whole(1)))] if len(call.nodes) > 1 else []
+        place = call.whole(1) if len(call.nodes) > 1 else None
+        if place is not None and place < 1:  # the engine has no row at 0, and says so by NULLs
+            raise errors.number_out_of_range(str(place))
+        places = [] if place is None else [code.Token(text=str(place))]
         chosen = _over(call, engine_name, value, *places, ignores_nulls=call.ignore_nulls)
         return call.aggregated(chosen, value.type, [value])
 

@@ -82,6 +82,10 @@ PARSED = {
     **{f"FF{digits}": "%f" for digits in FRACTIONS},
     "TZH:TZM": "%z",
 }
+DIRECTIVE = re.compile("%(.)")
+"""What reads a value in a Python pattern; `%%` stands for itself."""
+SHOWN_MAX: Final = 100
+"""Characters of a model that a message quotes."""
 ZONE = "UTC"
 """Stands for itself, as in Snowflake: the name of a zone after a moment."""
 WORD = re.compile("[A-Z]+[0-9]*")
@@ -104,8 +108,16 @@ def has_offset(model: str) -> bool:
 
 
 def strptime_pattern(model: str) -> str:
-    """Return the pattern for reading text by model, as a Python pattern."""
-    return _pattern(model, PARSED)
+    """Return the pattern for reading text by model, as a Python pattern.
+
+    Raises SqlError 000002 for an unknown element, and for one that stands twice: Python reads no
+    such pattern.
+    """
+    pattern = _pattern(model, PARSED)
+    directives = [letter for letter in DIRECTIVE.findall(pattern) if letter != "%"]
+    if len(set(directives)) < len(directives):
+        raise errors.unsupported(f"format model '{model[:SHOWN_MAX]}' with an element twice")
+    return pattern
 
 
 def _pattern(model: str, elements: dict[str, str]) -> str:

@@ -928,7 +928,11 @@ def _hex_encode(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name != "binary":
         value = rewrites.cast(value, sqltypes.TEXT)
-    return builders.text_result(code.call("upper", code.call("encode", value, "hex")), [value])
+    is_upper = call.whole(1, 1)
+    if is_upper not in (0, 1):
+        raise call.invalid()
+    digits = code.call("encode", value, "hex")
+    return builders.text_result(code.call("upper", digits) if is_upper else digits, [value])
 
 
 # The session
@@ -1091,7 +1095,7 @@ TEXT_FUNCTIONS = (
     ),
     function("PARSE_URL", "text [constant]", "object", _permissive("_v_parse_url")),
     function("PARSE_IP", "text constant [constant]", "object", _permissive("_v_parse_ip")),
-    function("HEX_ENCODE", "any", "text", _hex_encode),
+    function("HEX_ENCODE", "any [constant]", "text", _hex_encode),
     function("UUID_STRING", "[text]*2", "text", _uuid_string, is_volatile=True),
     function("JAROWINKLER_SIMILARITY", "text text", "integer", _similarity),
 )

@@ -287,13 +287,13 @@ def _parts_of_common(
 
 
 def _spell_names(tree: Any, environment: shapes.Environment) -> None:
-    """Put the name that IDENTIFIER spells in its place, for tables and columns."""
+    """Put the name that IDENTIFIER or TABLE spells in its place: tables, and IDENTIFIER columns."""
     for node in list(tree.find_all(exp.Anonymous)):
-        if str(node.this).upper() != "IDENTIFIER" or len(node.expressions) != 1:
+        if len(node.expressions) != 1 or not _spells_a_name(node):
             continue
         spelled = constant(node.expressions[0], environment).literal
         if not isinstance(spelled, str):
-            raise errors.unsupported("IDENTIFIER of what is no constant text")
+            raise errors.unsupported(f"{node.this.upper()} of what is no constant text")
         parts = [
             exp.Identifier(this=ident.text, quoted=ident.quoted)
             for ident in reading.spelled_name(spelled)
@@ -304,6 +304,14 @@ def _spell_names(tree: Any, environment: shapes.Environment) -> None:
         else:
             keys = ("this", "table", "db", "catalog")
             node.replace(exp.Column(**dict(zip(keys, reversed(parts), strict=False))))
+
+
+def _spells_a_name(node: exp.Anonymous) -> bool:
+    """Whether a call is IDENTIFIER, or TABLE of a text in FROM and not of a function."""
+    function = str(node.this).upper()
+    of_text = isinstance(node.expressions[0], exp.Literal | exp.Parameter | exp.Placeholder)
+    is_table = function == "TABLE" and isinstance(node.parent, exp.Table) and of_text
+    return function == "IDENTIFIER" or is_table
 
 
 def _collect_table(

@@ -1310,6 +1310,10 @@ def test_identifier_is_the_table_or_column_that_its_text_spells(tmp_path: Path) 
         {
             "select identifier('a') from identifier('lake.ns.t') where identifier('T.a') = 1": (1,),
             "select x.a from identifier($v) as x": (1,),
+            "select x.a from table($v) as x": (1,),
+            "select x.a from table('t') at (offset => 0) x join table('ns.t') y on x.a = y.a": (1,),
+            "select a from table('no_such')": "002003",
+            "select a from table(1)": "000002",
             "select a from identifier('\"T\"')": (1,),
             "select a from identifier('t') where a in (select identifier('a') from t)": (1,),
             "select a from identifier('no_such')": "002003",

@@ -194,6 +194,37 @@ def test_get_ddl_of_a_schema_has_its_comment_and_file_formats_and_no_stages(
     local_sql.run_local(tmp_path, work)
 
 
+def test_get_ddl_of_a_schema_has_each_object_after_those_that_it_needs(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        for text in (
+            "create table z (id int primary key)",
+            "create table m (id int primary key, z int references z)",
+            "create table a (m int references m (id), z int references z (id))",
+            'create view "y y" as select id from z',
+            'create view b as select 1 as one from a, "y y"',
+            "create view a_view as with z as (select 1 as x) select one from (ns.b) join z",
+        ):
+            await local.run(text)
+        whole = await local.one("select get_ddl('schema', 'ns')")
+        statements = [each.removesuffix(";") for each in whole.split(";\n\n")]
+        written = [each.split("(")[0].split("replace ")[1].strip() for each in statements[1:]]
+        tables = ["TABLE Z", "TABLE M", "TABLE A"]
+        assert written == [*tables, 'view "y y"', "view B", "view A_VIEW"]
+        await local.run("create schema again")
+        for statement in statements[1:]:
+            await local.run(statement.replace("LAKE.NS.", "LAKE.AGAIN."))
+        again = await local.one("select get_ddl('schema', 'again')")
+        assert again == whole.replace("schema NS", "schema AGAIN").replace(".NS.", ".AGAIN.")
+        assert await local.rows("select * from again.a_view") == []
+
+        await local.run("alter table ns.z add foreign key (id) references ns.m (id)")
+        ring = (await local.one("select get_ddl('schema', 'ns')")).split(";\n\n")
+        assert len(ring) == len(statements)
+        assert sum("references LAKE.NS.M(ID)" in each for each in ring) == 2
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_a_call_of_get_ddl_in_a_comment_or_a_string_is_none(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         call = "get_ddl('table', 'absent')"

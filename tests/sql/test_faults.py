@@ -99,6 +99,7 @@ def fault_of(text: str) -> errors.SqlError:
             "subquery",
         ),
         ("select ntile(0) over (order by i) from t", "100039", "'0'"),
+        ("select nth_value(i, 0) over (order by i) from t", "100039", "'0'"),
         ("select repeat('x', 1000000000)", "100078", "1000000000"),
         ("select lpad('x', 2000000000)", "100078", "2000000000"),
         ("select space(16777217)", "100078", "16777217"),

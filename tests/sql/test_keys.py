@@ -53,6 +53,7 @@ def test_defaults_and_keys_are_described_and_listed(tmp_path: Path) -> None:
         ]
         assert imported[1][12] == "FX"
         assert await local.rows("show exported keys in table parent") == imported
+        assert await local.rows("show exported keys in parent") == imported
         assert await local.rows("show exported keys in table child") == []
 
     local_sql.run_local(tmp_path, work)
