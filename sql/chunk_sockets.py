@@ -7,17 +7,12 @@ server receives it into the memory in which it stays. The socket's buffer is all
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import socket
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from sql import chunks, encode, limits, outcomes
-
-LARGE_BYTES_MIN = 1 << 20
-"""Less than this comes from the allocator: the system's list of maps of a process is not long."""
+from sql import chunk_memory, chunks, encode, limits, outcomes
 
 
 class Encoder:
@@ -26,8 +21,9 @@ class Encoder:
     The data of one chunk is overwritten by the next.
     """
 
-    def __init__(self, columns: Sequence[outcomes.Column]) -> None:
+    def __init__(self, columns: Sequence[outcomes.Column], pool: chunk_memory.Pool) -> None:
         self._columns = columns
+        self._pool = pool
         self._cutter = chunks.Cutter(
             inline_bytes_max=limits.CHUNK_BYTES_MAX, inline_rows_max=limits.CHUNK_ROWS_MAX
         )
@@ -51,7 +47,7 @@ class Encoder:
             + len(encode.END_OF_STREAM)
         )
         if len(self._room) < size_bytes:
-            self._room = memory(size_bytes + size_bytes // 8)
+            self._room = self._pool.take(size_bytes + size_bytes // 8)
         sink = pa.FixedSizeBufferWriter(pa.py_buffer(self._room))
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -59,23 +55,9 @@ class Encoder:
         return outcomes.EncodedRows(rows=batch.num_rows, data=self._room[:size_bytes])
 
 
-def memory(size_bytes: int) -> memoryview:
-    """Return new memory; much of it in large pages, where the system has them.
-
-    For each small page the system is entered once: several times what it takes to fill the page.
-    """
-    if size_bytes < LARGE_BYTES_MIN:
-        return memoryview(bytearray(size_bytes))
-    mapped = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system without them
-            mapped.madvise(mmap.MADV_HUGEPAGE)
-    return memoryview(mapped)
-
-
-def receive(connection: socket.socket, size_bytes: int) -> memoryview:
+def receive(connection: socket.socket, size_bytes: int, pool: chunk_memory.Pool) -> memoryview:
     """Return the next bytes from the socket. Blocks. Raises ConnectionError at its end."""
-    received = left = memory(size_bytes)
+    received = left = pool.take(size_bytes)
     while left:
         try:
             count = connection.recv_into(left, 0, socket.MSG_WAITALL)

@@ -45,7 +45,7 @@ import msgspec
 import pyarrow as pa
 
 from server import children
-from sql import chunk_sockets, confinement, frames, limits, outcomes
+from sql import chunk_memory, chunk_sockets, confinement, frames, limits, outcomes
 from storage import disk
 from storage import errors as storage_errors
 
@@ -507,6 +507,7 @@ class WorkerEngine:
         self._disk = disk
         self._started = 0
         self._endings: set[asyncio.Task[None]] = set()
+        self._chunk_memory = chunk_memory.Pool(free_bytes_max=limits.RESULTS_FREE_BYTES_MAX)
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
         self._running: dict[str, _ChildResults] = {}
@@ -614,7 +615,7 @@ class WorkerEngine:
         try:
             folder = await asyncio.to_thread(self._spill_folder, folder)
             self._check_open()
-            child = _Child(await self._start(folder))
+            child = _Child(await self._start(folder), self._chunk_memory)
             if self._closed:
                 await child.close()
             self._check_open()
@@ -678,6 +679,7 @@ class WorkerEngine:
         self._idle_timer = loop.call_later(self._idle_seconds, self._end_idle)
 
     def _end_idle(self) -> None:
+        self._chunk_memory.clear()
         idle, self._idle = self._idle, []
         for child in idle:
             self._children.discard(child)
@@ -782,7 +784,8 @@ class Turns:
 class _Child:
     """A child process and the sockets to it."""
 
-    def __init__(self, child: children.Child) -> None:
+    def __init__(self, child: children.Child, pool: chunk_memory.Pool) -> None:
+        self._chunk_memory = pool
         self._process = child.process
         self._writer = child.writer
         self._bulk = child.bulk
@@ -829,7 +832,8 @@ class _Child:
         assert self._bulk is not None
         rows, size_bytes = msgspec.msgpack.decode(payload, type=tuple[int, int])
         assert size_bytes <= frames.PAYLOAD_BYTES_MAX
-        return outcomes.EncodedRows(rows=rows, data=chunk_sockets.receive(self._bulk, size_bytes))
+        data = chunk_sockets.receive(self._bulk, size_bytes, self._chunk_memory)
+        return outcomes.EncodedRows(rows=rows, data=data)
 
     def ask_to_encode(self, columns: Sequence[outcomes.Column]) -> None:
         """Tell the child how to encode the rows of its query, if it can send chunks.

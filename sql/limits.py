@@ -305,6 +305,8 @@ CHUNK_ROWS_MAX: Final = 200_000
 CHUNK_URL_SECONDS: Final = 6 * 3600
 RESULTS_MEMORY_BYTES_MAX: Final = 256 << 20
 """Chunks in memory; further ones are in files."""
+RESULTS_FREE_BYTES_MAX: Final = RESULTS_MEMORY_BYTES_MAX // 4
+"""Memory that chunks have left, for the next ones."""
 ENCODED_ROWS_MIN: Final = 1_000
 """A worker that has sent more rows of a result is told how to encode those beyond the answer."""
 RESULT_THREAD_BYTES_MIN: Final = 64 << 10

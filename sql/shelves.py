@@ -2,7 +2,7 @@
 
 Chunks that were fetched are stored for a while, since they may be fetched again, which is rare.
 Large ones are moved to files, in the order in which they were fetched, while chunks take more than
-half of the memory, so that new ones have room. New ones are written to files when there is none.
+half of the memory, so that new ones have it. New ones are written to files when there is none.
 Memory from which a moved or dropped chunk is still being sent counts as taken.
 
 A file is written without a sync, because a result does not outlive the process; the folder is
@@ -13,14 +13,13 @@ counter.
 from __future__ import annotations
 
 import asyncio
-import mmap
 import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sql import limits
+from sql import chunk_memory, limits
 from storage import disk as disks
 from storage import errors, model
 
@@ -59,16 +58,18 @@ class Shelf:
     async def keep(self, data: bytes | memoryview) -> ShelvedBytes:
         """Return data, kept; no one may write into its memory. Raises DiskFull."""
         kept = ShelvedBytes(data, len(data))
-        if self.memory_bytes + len(data) <= self._memory_bytes_max:
-            self._count(len(data))
-            weakref.finalize(_mapped_memory(data) or kept, self._count, -len(data))
+        owner = chunk_memory.owner_of(data)
+        size_bytes = len(data) if owner is None else owner.size
+        if self.memory_bytes + size_bytes <= self._memory_bytes_max:
+            self._count(size_bytes)
+            weakref.finalize(kept if owner is None else owner, self._count, -size_bytes)
         else:
             await self._write(kept, self._disk.write)
         return kept
 
     def note_fetched(self, kept: ShelvedBytes) -> None:
         """Let a chunk that a client fetches give its memory to others, after those before it."""
-        if isinstance(kept.piece, model.FileSlice) or _mapped_memory(kept.piece) is None:
+        if isinstance(kept.piece, model.FileSlice) or chunk_memory.owner_of(kept.piece) is None:
             return
         self._fetched.pop(kept, None)
         self._fetched[kept] = None
@@ -119,9 +120,3 @@ class Shelf:
             write(descriptor, kept.piece)
         finally:
             self._disk.close(descriptor)
-
-
-def _mapped_memory(data: bytes | memoryview) -> mmap.mmap | None:
-    """Return the memory of a large chunk that a worker has sent; only such is written directly."""
-    memory = data.obj if isinstance(data, memoryview) else None
-    return memory if isinstance(memory, mmap.mmap) else None

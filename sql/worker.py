@@ -25,6 +25,7 @@ import msgspec
 import pyarrow as pa
 
 from sql import (
+    chunk_memory,
     chunk_sockets,
     confinement,
     engine,
@@ -52,6 +53,7 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
     planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=False)
     queries = msgspec.msgpack.Decoder(engine.EngineQuery)
     columns = msgspec.msgpack.Decoder(tuple[outcomes.Column, ...])
+    pool = chunk_memory.Pool(free_bytes_max=2 * limits.CHUNK_BYTES_MAX)
     answer: _Answer | None = None
     running: asyncio.Task[None] | None = None
     while True:
@@ -60,7 +62,7 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         if frame_type is frames.FrameType.QUERY:
-            answer = _Answer(outgoing)
+            answer = _Answer(outgoing, pool)
             running = asyncio.create_task(answer.run(queries.decode(payload), planner))
         elif frame_type is frames.FrameType.COLUMNS and answer is not None:
             answer.take_columns(columns.decode(payload))
@@ -71,8 +73,9 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
 class _Answer:
     """The frames of one query. Mutable."""
 
-    def __init__(self, outgoing: _Outgoing) -> None:
+    def __init__(self, outgoing: _Outgoing, pool: chunk_memory.Pool) -> None:
         self._outgoing = outgoing
+        self._chunk_memory = pool
         self._encoder: chunk_sockets.Encoder | None = None
         self._rows = self._bytes = 0
         self._columns: Sequence[outcomes.Column] = ()
@@ -116,7 +119,7 @@ class _Answer:
             if self._rows > limits.ENCODED_ROWS_MIN and not self._has_columns.is_set():
                 await self._wait_for_columns()
             if self._columns:
-                self._encoder = chunk_sockets.Encoder(self._columns)
+                self._encoder = chunk_sockets.Encoder(self._columns, self._chunk_memory)
                 await self._send_chunks(self._encoder.add(batch))
                 return
         self._rows, self._bytes = rows, size_bytes

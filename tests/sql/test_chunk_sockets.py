@@ -8,13 +8,14 @@ import threading
 import pyarrow as pa
 import pytest
 
-from sql import chunk_sockets, encode, limits, outcomes
+from sql import chunk_memory, chunk_sockets, encode, limits, outcomes
 
 COLUMNS = (
     outcomes.Column(name="N", type="fixed", precision=38, scale=0),
     outcomes.Column(name="T", type="text"),
     outcomes.Column(name="M", type="timestamp_ntz", scale=9),
 )
+POOL = chunk_memory.Pool(free_bytes_max=64 << 20)
 
 
 def batch(start: int, stop: int, *, width: int = 1) -> pa.RecordBatch:
@@ -30,7 +31,7 @@ def batch(start: int, stop: int, *, width: int = 1) -> pa.RecordBatch:
 
 
 def test_a_chunk_has_the_bytes_of_its_rows_encoded_at_once() -> None:
-    encoder = chunk_sockets.Encoder(COLUMNS)
+    encoder = chunk_sockets.Encoder(COLUMNS, POOL)
     parts = [batch(0, 3), batch(3, 1000), batch(1000, 1001)]
     assert [list(encoder.add(part)) for part in parts] == [[], [], []]
     (chunk,) = encoder.finish()
@@ -40,7 +41,7 @@ def test_a_chunk_has_the_bytes_of_its_rows_encoded_at_once() -> None:
 
 
 def test_chunks_keep_to_their_bounds_and_to_the_order_of_the_rows() -> None:
-    encoder = chunk_sockets.Encoder(COLUMNS)
+    encoder = chunk_sockets.Encoder(COLUMNS, POOL)
     sizes: list[int] = []
     seen: list[str] = []
     for start in range(0, 500_000, 100_000):
@@ -64,7 +65,7 @@ def texts(chunk: outcomes.EncodedRows) -> list[str]:
 
 
 def test_a_row_that_is_larger_than_a_chunk_is_a_chunk() -> None:
-    encoder = chunk_sockets.Encoder(COLUMNS)
+    encoder = chunk_sockets.Encoder(COLUMNS, POOL)
     wide = batch(100, 103, width=limits.CHUNK_BYTES_MAX // 2)
     rows = [chunk.rows for chunk in encoder.add(wide)] + [chunk.rows for chunk in encoder.finish()]
     assert rows == [1, 1, 1]
@@ -77,7 +78,7 @@ def test_what_is_sent_is_received_and_cannot_be_written(size_bytes: int) -> None
     with ours, theirs:
         sender = threading.Thread(target=theirs.sendall, args=(sent + b"next",))
         sender.start()
-        received = chunk_sockets.receive(ours, size_bytes)
+        received = chunk_sockets.receive(ours, size_bytes, POOL)
         assert ours.recv(4) == b"next"
         sender.join()
     assert received == sent
@@ -90,7 +91,7 @@ def test_a_side_that_ends_within_a_chunk_is_an_error() -> None:
         theirs.sendall(b"abc")
         theirs.close()
         with pytest.raises(ConnectionError):
-            chunk_sockets.receive(ours, 4)
+            chunk_sockets.receive(ours, 4, POOL)
 
 
 def test_a_socket_that_is_closed_here_is_an_error_too() -> None:
@@ -98,4 +99,4 @@ def test_a_socket_that_is_closed_here_is_an_error_too() -> None:
     with theirs:
         ours.close()
         with pytest.raises(ConnectionError):
-            chunk_sockets.receive(ours, 4)
+            chunk_sockets.receive(ours, 4, POOL)

@@ -20,13 +20,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from server import children
-from sql import engine, engine_datafusion, engine_inline, frames, ipc, outcomes
+from sql import chunk_memory, engine, engine_datafusion, engine_inline, frames, ipc, outcomes
 from storage import disk
 from storage import errors as storage_errors
 from tests.kit import processes
 from tests.kit.waits import WAIT_SECONDS
 
 ROWS = 20_000
+POOL = chunk_memory.Pool(free_bytes_max=0)
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64()), pa.field("v", pa.int64()), pa.field("s", pa.string_view())]
 )
@@ -1076,7 +1077,7 @@ def test_child_whose_process_ends_while_its_waiter_is_cancelled_lets_the_cancel_
             reader=asyncio.StreamReader(),
             writer=Writer(),  # type: ignore[arg-type]  # no socket
         )
-        waiting = asyncio.create_task(getattr(engine._Child(child), step)())
+        waiting = asyncio.create_task(getattr(engine._Child(child, POOL), step)())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         ended.set_result(0)
@@ -1103,7 +1104,8 @@ def test_a_socket_stays_open_while_a_thread_receives_a_chunk_of_a_child_that_end
                 reader=reader,
                 writer=None,  # type: ignore[arg-type]  # nothing is sent
                 bulk=ours,
-            )
+            ),
+            POOL,
         )
         for piece in frames.encode(frames.FrameType.CHUNK, msgspec.msgpack.encode((1, 9))):
             reader.feed_data(bytes(piece))

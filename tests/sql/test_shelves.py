@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from sql import chunk_sockets, shelves
+from sql import chunk_memory, shelves
 from storage import disk as disks
 from storage import errors, model
 
@@ -59,11 +59,12 @@ def test_what_an_earlier_process_left_is_removed(tmp_path: Path) -> None:
 
 
 PAGES = 4 << 20
+"""The memory that a chunk of five bytes less takes."""
 
 
 def mapped(number: int) -> memoryview:
     """As much memory as a worker's large chunk has, which does not end with a page."""
-    data = chunk_sockets.memory(PAGES - 5)
+    data = chunk_memory.Pool(free_bytes_max=0).take(PAGES - 5)
     data[:] = bytes([number]) * len(data)
     return data.toreadonly()
 
@@ -89,7 +90,7 @@ def test_fetched_chunks_move_to_files_in_their_order_and_new_ones_have_the_memor
             small.note_fetched(chunks[number])
         await until(lambda: is_in_file(chunks[3]))
         assert [is_in_file(chunk) for chunk in chunks] == [False, True, False, True, False]
-        await until(lambda: small.memory_bytes == 3 * (PAGES - 5))
+        await until(lambda: small.memory_bytes == 3 * PAGES)
         for number in (1, 3):
             piece = chunks[number].piece
             assert isinstance(piece, model.FileSlice)
@@ -103,7 +104,7 @@ def test_fetched_chunks_move_to_files_in_their_order_and_new_ones_have_the_memor
         small.note_fetched(chunks[0])
         small.note_fetched(chunks[2])
         await until(lambda: is_in_file(chunks[0]))
-        await until(lambda: small.memory_bytes == 2 * (PAGES - 5))
+        await until(lambda: small.memory_bytes == 2 * PAGES)
         assert not is_in_file(chunks[2])
         chunks.clear()
         assert list((tmp_path / "results").iterdir()) == []
@@ -123,9 +124,9 @@ def test_memory_counts_until_it_is_free_although_its_chunk_was_moved_or_dropped(
         small.note_fetched(kept)
         await until(functools.partial(is_in_file, kept))
         assert sending == bytes([1]) * (PAGES - 105)
-        assert small.memory_bytes == PAGES - 5
+        assert small.memory_bytes == PAGES
         del kept
-        assert small.memory_bytes == PAGES - 5
+        assert small.memory_bytes == PAGES
         assert is_in_file(await small.keep(mapped(2)))
         del sending
         assert small.memory_bytes == 0
@@ -166,7 +167,7 @@ def test_a_chunk_stays_in_memory_when_the_disk_has_no_room(tmp_path: Path) -> No
             await until(functools.partial(disk.has_tried, times))
             await until(lambda: not any((tmp_path / "results").iterdir()))
             assert kept.piece == bytes([1]) * (PAGES - 5)
-            assert small.memory_bytes == PAGES - 5
+            assert small.memory_bytes == PAGES
             await asyncio.sleep(0)
 
     asyncio.run(story())

@@ -18,7 +18,7 @@ import pytest
 
 from server.access import tokens
 from server.transport import connection
-from sql import chunk_sockets, errors, outcomes, queries, sessions
+from sql import chunk_memory, chunk_sockets, errors, outcomes, queries, sessions
 from sql import limits as bounds
 from tests.sql.rest import raw, served
 
@@ -742,10 +742,11 @@ def test_chunks_beyond_memory_wait_in_files_that_go_with_their_result(tmp_path: 
 
 def test_a_chunk_that_was_fetched_is_the_same_from_its_file(tmp_path: Path) -> None:
     rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
-    encoder = chunk_sockets.Encoder([NUMBER])
+    pool = chunk_memory.Pool(free_bytes_max=0)
+    encoder = chunk_sockets.Encoder([NUMBER], pool)
     groups: list[outcomes.RowGroup] = [rows.slice(0, 1000)]
     for chunk in (*encoder.add(rows.slice(1000)), *encoder.finish()):
-        memory = chunk_sockets.memory(len(chunk.data))
+        memory = pool.take(len(chunk.data))
         memory[:] = chunk.data
         groups.append(outcomes.EncodedRows(rows=chunk.rows, data=memory.toreadonly()))
 
@@ -756,7 +757,7 @@ def test_a_chunk_that_was_fetched_is_the_same_from_its_file(tmp_path: Path) -> N
     outcome = outcomes.Outcome(
         columns=[NUMBER], batches=stream(), statement_type_id=outcomes.StatementType.SELECT
     )
-    size_bytes = sum(len(group.data) for group in groups[1:])  # type: ignore[union-attr]
+    size_bytes = 8 << 20  # as much as they take, and a bit more
     with served.serve(tmp_path, shelf_memory_bytes_max=size_bytes) as face:
         face.statements.outcome("select many", outcome)
         client = raw.connected(face)
