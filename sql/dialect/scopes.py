@@ -27,7 +27,7 @@ from sql.dialect import (
     shapes,
     sqltypes,
 )
-from sql.plan import code, correlations, emit, gates, lookups, relations
+from sql.plan import code, correlations, emit, gates, lookups, relations, row_numbers
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -228,6 +228,8 @@ class QueryScope:
         self.lacks_keys = False
         self.is_correlated = False
         self.has_full_join = False
+        self.numbered_rows = ""
+        """The alias of the rows that an aggregate numbers (`sql.plan.row_numbers`)."""
         self.scans: dict[str, relations.TableScan] = {}
         """Stored tables of FROM that have their columns' own names, by alias."""
 
@@ -445,10 +447,11 @@ class QueryScope:
         numbers = [source.sequence for source in self.sources if source.sequence is not None]
         if len(numbers) == 1:
             return numbers[0]
-        row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
-        number = code.infix(code.exactly(row, sqltypes.integer()), "-", 1)
         rows = sqltypes.integer(19, 0, sqltypes.INT64_HIGH)
-        return Expr(code=number, type=rows, nullable=False, window=True)
+        if self.numbered_rows:
+            column = code.ColumnUse(relation=self.numbered_rows, name=row_numbers.NUMBER)
+            return Expr(code=column, type=rows, nullable=False)
+        return Expr(code=row_number(), type=rows, nullable=False, window=True)
 
     def alone(self, query: PlannedQuery) -> PlannedQuery:
         """Return a query of this scope as a statement of its own, with the WITH that it needs."""
@@ -783,6 +786,12 @@ class QueryScope:
 CORRELATED_RECURSION: Final = (
     "CONNECT BY or a recursive WITH that reads columns of a query around it"
 )
+
+
+def row_number() -> code.Code:
+    """Return the number of a row from 0, as the engine comes to it."""
+    row = code.FunctionUse(name="row_number", arguments=(), over=code.Window())
+    return code.infix(code.exactly(row, sqltypes.integer()), "-", 1)
 
 
 def _plain_idents(outputs: Sequence[Output]) -> Iterable[names.Ident]:

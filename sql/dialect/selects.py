@@ -19,6 +19,7 @@ from sql.dialect import (
     choices,
     columns,
     expressions,
+    functions,
     grammar,
     groupings,
     laterals,
@@ -34,7 +35,17 @@ from sql.dialect import (
     unnesting,
 )
 from sql.dialect.scopes import FromItem, Output, PlannedQuery, QueryScope, ScopeColumn
-from sql.plan import code, emit, instants, opaque, orderings, predicates, relations, sharing
+from sql.plan import (
+    code,
+    emit,
+    instants,
+    opaque,
+    orderings,
+    predicates,
+    relations,
+    row_numbers,
+    sharing,
+)
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
@@ -81,6 +92,8 @@ class SelectBinder:
         items = self._select_list()
         self._scope.aliases |= self._tree.meta.get(laterals.ALIASES, {})
         where = self._where()
+        if any(map(_numbers_rows, self._own_calls())):
+            self._scope.numbered_rows = self._binder.alias("numbered")
         bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
         if having is not None and having.window:
@@ -103,6 +116,7 @@ class SelectBinder:
             qualify = _with_window(qualify)
         if where is not None:
             rel = relations.RowFilter(source=rel, condition=where)
+        grouped_rows = rel
         if is_aggregate or having is not None:
             rel = relations.Aggregate(source=rel, keys=keys)
         if having is not None:
@@ -122,6 +136,11 @@ class SelectBinder:
             rel = instants.distinct(rel, columns_of, self._binder.alias)
         if order:
             rel = relations.Sort(source=rel, keys=order)
+        if self._scope.numbered_rows:
+            if by_instants:
+                raise errors.unsupported("SEQ4 in an aggregate beside DISTINCT of TIMESTAMP_TZ")
+            alias = self._scope.numbered_rows
+            rel = row_numbers.numbered(rel, grouped_rows, alias, scopes.row_number())
         if keys or is_distinct:
             rel = structures.with_one_zero(rel)
         if keys:
@@ -739,6 +758,16 @@ class SelectBinder:
 
     # Clauses
 
+    def _own_calls(self) -> list[exp.Anonymous]:
+        """Return the calls of this SELECT, but for those of queries in it, FROM and WHERE."""
+        nodes: list[Any] = []
+        for name in ("expressions", "having", "qualify", "order"):
+            value = self._tree.args.get(name)
+            for node in value if isinstance(value, list) else [value]:
+                if isinstance(node, exp.Expression):
+                    nodes += node.walk(prune=lambda each: isinstance(each, exp.Query))
+        return [node for node in nodes if isinstance(node, exp.Anonymous)]
+
     def _where(self) -> Expr | None:
         where = self._tree.args.get("where")
         if where is None:
@@ -824,6 +853,22 @@ class SelectBinder:
         key = emit.text(expressions.bind(node, self._scope))
         return next((index + 1 for index, item in enumerate(items) if emit.text(item) == key), None)
 
+
+def _numbers_rows(call: exp.Anonymous) -> bool:
+    """Return whether a call is of a function of the row's number, inside an aggregate."""
+    name = str(call.this).upper()
+    if name not in SEQUENCES and not (name == "RANDOM" and call.expressions):
+        return False
+    node: Any = call.parent
+    while node is not None and not isinstance(node, exp.Query):
+        is_over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
+        if isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name) and not is_over:
+            return True
+        node = node.parent
+    return False
+
+
+SEQUENCES = ("SEQ1", "SEQ2", "SEQ4", "SEQ8")
 
 JOIN_METHODS = ("", "NATURAL", "ASOF")
 
