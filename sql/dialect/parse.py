@@ -163,7 +163,8 @@ def _with_plain_path(text: str) -> str:
     and so the place of each token, stays.
     """
     head = staging.HEAD.match(text)
-    match = staging.PUT_PATH.match(text, head.end() if head else 0)
+    start = head.end() if head else 0
+    match = staging.PUT_SENT_PATH.match(text, start) or staging.PUT_PATH.match(text, start)
     if match is None:
         return text
     start, end = match.span("path")

@@ -29,6 +29,12 @@ ON_ERROR: Final = re.compile(
 QUOTED: Final = re.compile(r"'((?:[^'\\]|\\.|'')*)'", re.DOTALL)
 HEAD: Final = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*", re.DOTALL)
 PUT_PATH: Final = re.compile(r"PUT\s+(?P<path>file://[^\s;]*)", re.IGNORECASE)
+SENT_PATH: Final = re.compile(
+    r"(?P<quote>'?)(?P<path>file://[^\n]{1,4096}?)(?P=quote)\s{1,9}(?='?@)"
+)
+"""A path up to the stage. A driver that gets presigned URLs sends PUT again for each file, with its
+name as it is in the place of the path: `file://a b.csv`, `'file://it's.csv'`."""
+PUT_SENT_PATH: Final = re.compile(rf"PUT\s+{SENT_PATH.pattern}", re.IGNORECASE)
 OPTION: Final = re.compile(
     r"(?P<name>[A-Za-z_]+)\s*=\s*(?:'(?P<text>(?:[^'\\]|\\.|'')*)'|(?P<word>[^\s;']+))", re.DOTALL
 )
@@ -355,6 +361,18 @@ class _Words:
         self._skip()
         return self.text[start:end]
 
+    def path(self) -> str:
+        """Return the path that stands here, before a location; see SENT_PATH."""
+        start = self.at
+        word = self.word()
+        if self.text.startswith(("@", "'@"), self.at):
+            return word
+        match = SENT_PATH.match(self.text, start)
+        if match is None:
+            return word
+        self.at = match.end()
+        return match["path"]
+
     def location(self) -> operations.StageLocation:
         """Return the location that stands here."""
         if self.text.startswith("'", self.at):
@@ -443,7 +461,7 @@ def read_put(reader: reading.TokenReader) -> operations.Operation:
     """Read PUT 'file://...' @stage; raises SqlError."""
     words = _Words(reader)
     words.word()
-    local = _local(words.word())
+    local = _local(words.path())
     location = words.location()
     options = _taken(
         words.options(),

@@ -127,6 +127,41 @@ def test_put_skips_a_file_that_is_there_where_the_driver_can_look(
     assert said == [["UPLOADED"], [again], ["UPLOADED"], [["s/a.csv.gz"]]]
 
 
+NAMES_LINES = """
+connection = connect(database="lake")
+cursor = connection.cursor()
+cursor.execute(f"create schema {SCHEMA}")
+cursor.execute("create stage s")
+for name in NAMES:
+    pathlib.Path(FOLDER, name).write_text("1\\n")
+for folder, quote in (("quoted", "'"), ("bare", "")):
+    cursor.execute(f"put {quote}file://{FOLDER}/*.csv{quote} @s/{folder} auto_compress = false")
+    say(sorted([row[0], row[6]] for row in cursor.fetchall()))
+say([row[0] for row in cursor.execute("list @s").fetchall()])
+say(cursor.execute("select count(*) from @s").fetchone()[0])
+cursor.execute(f"drop schema {SCHEMA}")
+connection.close()
+"""
+NAMES = ["a b.csv", "it's.csv", "q(1)%20+x.csv", "\u00fc,;\U0001f600.csv"]
+
+
+@pytest.mark.parametrize("driver", drivers.BOTH)
+def test_put_uploads_files_with_blanks_and_signs_in_their_names(
+    server: server_kit.Running, driver: str, tmp_path: Path
+) -> None:
+    preamble = f"import pathlib\nNAMES = {NAMES!r}\nFOLDER = {str(tmp_path)!r}\n"
+    said = drivers.run(
+        driver,
+        f"{preamble}SCHEMA = 'n_{driver}_{uuid.uuid4().hex[:8]}'\n{NAMES_LINES}",
+        port=server.port,
+        user=server.access_key,
+        password=server.secret_key,
+    ).checked()
+    uploaded = [[name, "UPLOADED"] for name in NAMES]
+    listed = [f"s/{folder}/{name}" for folder in ("bare", "quoted") for name in NAMES]
+    assert said == [[uploaded], [uploaded], [listed], ["int:8"]]
+
+
 SEVERAL_LINES = """
 connection = connect(database="lake", paramstyle="qmark")
 cursor = connection.cursor()

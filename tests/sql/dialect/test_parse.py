@@ -517,6 +517,33 @@ def test_a_path_of_put_begins_no_comment(text: str, local: str) -> None:
     assert len(parse.split(text)) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "local", "overwrites"),
+    [
+        ("put 'file://it's.csv' @s/d overwrite = true", "it's.csv", True),
+        ("put file://a b.csv @s", "a b.csv", False),
+        ("put file://it's b;c.csv '@s/d'", "it's b;c.csv", False),
+        ("put 'file://a''b.csv' @s", "a'b.csv", False),
+        ("put 'file://it\\'s.csv' @s", "it's.csv", False),
+        ("put 'file://a@ b.csv' @s", "a@ b.csv", False),
+    ],
+)
+def test_a_put_that_a_driver_sends_again_has_the_name_of_its_file(
+    text: str, local: str, overwrites: bool
+) -> None:
+    put = parse.parse(text)
+    assert isinstance(put, operations.PutFiles)
+    assert (put.local, put.overwrite) == (local, overwrites)
+    assert put.location.name[0].folded == "S"
+
+
+@pytest.mark.parametrize("text", ["put 'file://a.csv @s", "put file://a b.csv", "put 'file://a' s"])
+def test_a_put_without_an_end_of_its_path_or_a_stage_is_refused(text: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse(text)
+    assert caught.value.code in ("001003", "000904")
+
+
 def test_comments_before_a_statement_are_read_in_linear_time() -> None:
     text = "/**/" * 20_000 + "select 1"
     assert isinstance(parse.parse(text), operations.Query)
