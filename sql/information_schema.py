@@ -251,15 +251,29 @@ class InformationSchema:
                 return (listings.ListedDatabase(name=database, created_at_ms=0),)
             case "databases":
                 return [
-                    listings.ListedDatabase(name=name, created_at_ms=0)
+                    listings.ListedDatabase(
+                        name=name,
+                        created_at_ms=catalog.created_at_ms(name),
+                        comment=catalog.comment(name),
+                    )
                     for name in catalog.databases()
                 ]
             case "schemas":
-                stored = [idents.dotted(namespace) for namespace in catalog.schemas(database)]
-                return [
-                    listings.ListedSchema(database=database, name=name)
-                    for name in (*stored, places.INFORMATION_SCHEMA)
+                stored = [
+                    listings.ListedSchema(
+                        database=database,
+                        name=idents.dotted(namespace),
+                        created_at_ms=catalog.created_at_ms(database, namespace),
+                        comment=catalog.comment(database, namespace),
+                    )
+                    for namespace in catalog.schemas(database)
                 ]
+                own = listings.ListedSchema(
+                    database=database,
+                    name=places.INFORMATION_SCHEMA,
+                    created_at_ms=catalog.created_at_ms(database),
+                )
+                return [*stored, own]
         schemas = [(database, namespace) for namespace in catalog.schemas(database)]
         listed = (
             self.sequences(catalog, schemas)

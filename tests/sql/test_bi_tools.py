@@ -111,7 +111,7 @@ ESCAPED = {
     "select {fn length('abc')": "001003",
     "select {fn }": "001003",
     "select {d '2024-01-01'": "001003",
-    "select {d 'x'}": "100035",
+    "select {d 'x'}": "100040",
     "select {fn convert(1, SQL_GUID)}": "000002",
 }
 

@@ -49,6 +49,36 @@ def test_views_answer_as_dbt_and_sqlalchemy_ask(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_databases_and_schemas_have_their_comments_and_times(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        created = await local.one(
+            "select created from information_schema.schemata where schema_name = 'OTHER'"
+        )
+        (shown,) = await local.rows("show schemas like 'OTHER'")
+        assert created == shown[0]
+        assert await local.rows(
+            "select schema_name, comment, is_managed_access, retention_time, sql_path "
+            "from information_schema.schemata order by 1"
+        ) == [
+            ("INFORMATION_SCHEMA", None, "NO", 1, None),
+            ("NS", None, "NO", 1, None),
+            ("OTHER", "spare", "NO", 1, None),
+        ]
+        text = "select comment, created from information_schema.databases"
+        (shown,) = await local.rows("show databases")
+        assert await local.rows(text) == [(None, shown[0])]
+        await local.run("comment on database lake is 'of all'")
+        assert await local.rows(text) == [("of all", shown[0])]
+        await local.run("create view v as select 1 as a")
+        assert await local.rows(
+            "select table_name, is_insertable_into, last_ddl, auto_clustering_on "
+            "from information_schema.tables where table_schema = 'NS' order by 1"
+        ) == [("T", "YES", None, "NO"), ("V", "NO", None, "NO")]
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_views_join_like_tables_and_know_the_databases_own_name(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await build(local)
