@@ -132,7 +132,11 @@ def _is_plain(
     demand = demands.deletion(call.context, bucket, target.key, target.version_id)
     services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
-        raise errors.InvalidArgument("Invalid version id specified")
+        raise storage_errors.NoSuchVersion(
+            f"{target.version_id!r} is no version id",
+            key=target.key,
+            version_id=target.version_id,
+        )
     held = engines.ruling(call, bucket, target.key)
     if acls.may_allow_deletion(call, engines.bucket_of(held, bucket), target.version_id):
         return False

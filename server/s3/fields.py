@@ -888,6 +888,15 @@ def refuse_version_id(query: Mapping[str, str]) -> None:
         )
 
 
+def part_without_upload() -> errors.InvalidArgument:
+    """Return the error of a request that names a part and no upload."""
+    return errors.InvalidArgument(
+        "This operation does not accept partNumber without uploadId",
+        ArgumentName="partNumber",
+        ArgumentValue="partNumber",
+    )
+
+
 def check_version_id(version_id: str, name: str) -> str:
     """Return a version id. Raises InvalidArgument if it is malformed. name: of the parameter."""
     if not versions.is_version_id(version_id):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from server import asgi, calls, limits
+from server import errors as kit_errors
 from server.auth import callers, chunked
 from server.s3 import errors, fields
 from storage import blobs, checksums, model
@@ -20,6 +21,8 @@ from storage import blobs, checksums, model
 OBJECT_BYTES_MAX: Final = 5 * 1024**3
 """The largest body of one PutObject or UploadPart; larger objects are uploaded in parts."""
 
+EMPTY_BODY_BYTES_MAX: Final = 4 * 1024
+"""The framing and the trailers around an empty body."""
 LINES_AT_ONCE_MAX: Final = 256
 FRAMED_STEP_BYTES: Final = 8 * 1024
 
@@ -205,6 +208,22 @@ async def read_document(
     wanted = {checksums.MD5} if sent is None else {checksums.MD5, sent}
     check_integrity(integrity, trailers, checksums.digest(data, wanted))
     return data
+
+
+async def refuse_body(request: asgi.Request, caller: callers.Caller) -> None:
+    """Raise InvalidRequest for a body that is not empty, in a request that has none.
+
+    The framing of a streaming upload may surround an empty body.
+    """
+    try:
+        data = await read_document(request, caller, limit_bytes=EMPTY_BODY_BYTES_MAX)
+    except kit_errors.BodyTooLarge:
+        data = b"too large"
+    if not data:
+        return
+    raise errors.InvalidRequest(
+        "The request included a body. Requests of this type must not include a non-empty body."
+    )
 
 
 def check_integrity(

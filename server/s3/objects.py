@@ -284,6 +284,7 @@ def _lines_of_put(info: model.ObjectInfo) -> bytes:
 
 
 async def copy_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    await incoming.refuse_body(call.request, call.caller)
     return await engines.from_source(services, call, lambda: _copy_object(services, call))
 
 

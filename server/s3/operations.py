@@ -839,13 +839,10 @@ def parse_list_parts(bucket: str, key: str, query: Query, headers: Headers) -> L
 
 
 def _parse_part(query: Query, headers: Headers) -> tuple[str, int]:
-    """Return upload id and part number. Raises InvalidArgument if one of them is missing."""
+    """Return upload id and part number. Raises InvalidArgument without an upload id."""
     upload_id = query.get("uploadId")
-    if upload_id is None or "partNumber" not in query:
-        missing = "uploadId" if upload_id is None else "partNumber"
-        raise errors.InvalidArgument(
-            "This operation does not accept a query-string.", ArgumentName=missing
-        )
+    if upload_id is None:
+        raise fields.part_without_upload()
     fields.refuse_version_id(query)
     fields.check_headers_done(headers)
     return upload_id, fields.parse_part_number(query["partNumber"])

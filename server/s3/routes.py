@@ -136,6 +136,8 @@ class RouteTable:
                 selected = sorted([*selected, "partNumber"])
             elif method != "PUT":
                 raise _not_allowed(method, "part")
+        elif selected == ["uploadId"] and method == "PUT" and scope == "object":
+            raise _not_allowed(method, "upload")
         if len(selected) > 1:
             raise errors.InvalidArgument(
                 f"Conflicting query string parameters: {', '.join(selected)}",
@@ -145,7 +147,7 @@ class RouteTable:
         if scope == "bucket":
             _check_keyless(query)
         elif not selected and "partNumber" in query and method in ("POST", "DELETE"):
-            raise _not_allowed(method, "part")
+            raise fields.part_without_upload()
         if not selected:
             return ""
         if selected[0] in foreign or method == "HEAD":

@@ -132,6 +132,7 @@ async def upload_part(services: engines.S3Services, call: calls.Call) -> asgi.Re
 
 
 async def upload_part_copy(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    await incoming.refuse_body(call.request, call.caller)
     return await engines.from_source(services, call, lambda: _upload_part_copy(services, call))
 
 

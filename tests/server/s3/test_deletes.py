@@ -117,7 +117,7 @@ def test_each_key_has_an_answer_of_its_own(s3: Any, store: kit.ObjectStore, buck
     answer = kit.call(store, "POST", f"/{bucket}?delete", with_md5(body), body)
     assert b"<Deleted><Key>same</Key></Deleted>" in answer.body
     assert b"<Error><Key>changed</Key><Code>PreconditionFailed</Code>" in answer.body
-    assert b"<Key>versioned</Key><VersionId>abc</VersionId><Code>InvalidArgument</Code>" in (
+    assert b"<Key>versioned</Key><VersionId>abc</VersionId><Code>NoSuchVersion</Code>" in (
         answer.body
     )
     assert kit.call(store, "HEAD", f"/{bucket}/same").status == 404

@@ -605,6 +605,30 @@ def test_copy_object_takes_bytes_metadata_and_tags(s3: Any, bucket: str) -> None
     assert tags == [{"Key": "t", "Value": "1"}]
 
 
+def test_a_copy_with_a_body_is_refused_and_copies_nothing(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="a", Body=b"source")
+    upload_id = s3.create_multipart_upload(Bucket=bucket, Key="b")["UploadId"]
+    source = {"x-amz-copy-source": f"{bucket}/a"}
+    for target in (f"/{bucket}/b", f"/{bucket}/b?uploadId={upload_id}&partNumber=1"):
+        for body in (b"x", b"x" * 100_000):
+            answer = kit.call(store, "PUT", target, source, body)
+            assert (answer.status, answer.code) == (400, "InvalidRequest")
+            assert "must not include a non-empty body" in answer.element("Message")
+        streamed = kit.stream(
+            store, "PUT", target, [b"xy"], mode="STREAMING-UNSIGNED-PAYLOAD-TRAILER", headers=source
+        )
+        assert (streamed.status, streamed.code) == (400, "InvalidRequest")
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["a"]
+    assert "Parts" not in s3.list_parts(Bucket=bucket, Key="b", UploadId=upload_id)
+    for target in (f"/{bucket}/b", f"/{bucket}/b?uploadId={upload_id}&partNumber=1"):
+        empty = kit.stream(
+            store, "PUT", target, [], mode="STREAMING-UNSIGNED-PAYLOAD-TRAILER", headers=source
+        )
+        assert empty.status == 200, empty.body
+
+
 def test_copy_object_with_replace_takes_only_the_bytes(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="a", Body=BODY, Metadata={"m": "1"}, Tagging="t=1")
     s3.copy_object(

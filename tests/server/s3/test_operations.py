@@ -293,8 +293,7 @@ def test_two_sub_resources_in_one_query_are_a_conflict(
 @pytest.mark.parametrize(
     ("method", "query"),
     [
-        ("DELETE", "partNumber=1"),
-        ("POST", "partNumber=1"),
+        ("PUT", "uploadId=u"),
         ("DELETE", "uploadId=u&partNumber=1"),
         ("POST", "partNumber=1&uploadId=u"),
         ("GET", "uploadId=u&partNumber=1"),
@@ -307,6 +306,13 @@ def test_two_sub_resources_in_one_query_are_a_conflict(
 def test_a_part_or_a_sub_resource_is_not_taken_for_its_object(method: str, query: str) -> None:
     with pytest.raises(errors.ResourceMethodNotAllowed):
         identify(method, f"/b/k?{query}")
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+def test_a_write_of_a_part_without_an_upload_is_an_invalid_argument(method: str) -> None:
+    for headers in ({}, {"x-amz-copy-source": "b/from"}):
+        with pytest.raises(errors.InvalidArgument, match="partNumber without uploadId"):
+            identify(method, "/b/k?partNumber=1", headers)
 
 
 def test_an_abort_has_no_version_id() -> None:

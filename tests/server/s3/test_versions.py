@@ -411,7 +411,7 @@ def test_delete_objects_names_markers_and_versions(s3: Any, versioned: str) -> N
         },
     )
     assert [(row["Key"], row["VersionId"], row["Code"]) for row in answer["Errors"]] == [
-        ("k", "abc", "InvalidArgument")
+        ("k", "abc", "NoSuchVersion")
     ]
     by_key = {row["Key"]: row for row in answer["Deleted"]}
     assert by_key["k"] == {"Key": "k", "VersionId": first}
