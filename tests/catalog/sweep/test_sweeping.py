@@ -11,7 +11,7 @@ import pytest
 
 from catalog import decoding, errors, manifests, store
 from catalog.commits import LoadedTable
-from catalog.sweep import marking, sweeping
+from catalog.sweep import marking, retention, sweeping
 from server import errors as server_errors
 from storage import batch, model, objects
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
@@ -686,6 +686,29 @@ def test_a_location_that_changes_hands_between_mark_and_free_keeps_its_files(
     assert sweeps.keys_in(lake) == before
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [(retention.REMOVES_UNREFERENCED, False), (retention.UNREFERENCED_DAYS, 90)],
+)
+def test_a_file_stays_listed_if_its_bucket_is_told_to_keep_such_files_between_mark_and_hiding(
+    bench: datafiles.Bench, setting: str, value: object
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> None:
+        await bench.write(await bench.create(), rows(1))
+
+    async def keep() -> None:
+        await lake.storage.buckets.change("lake", lambda settings: {**settings, setting: value})
+
+    asyncio.run(prepare())
+    before = {info.key for info in lake.storage.objects.list("lake").objects}
+    sweeps.pass_days(lake, 20)
+    report = sweeps.run(lake, sweep=Between(lake, keep))
+    assert (report.hidden.files, report.deferred.files) == (0, 1)
+    assert {info.key for info in lake.storage.objects.list("lake").objects} == before
+
+
 def test_unrelated_commits_between_mark_and_free_delay_nothing(bench: datafiles.Bench) -> None:
     lake = bench.lake
     purged(bench)
@@ -974,6 +997,47 @@ def test_a_sweep_of_one_table_leaves_the_others_and_says_what_waits_and_how_old_
     whole = sweeps.run(lake, sweep=sweep)
     assert [each.key for each in whole.listed if "orphan" in each.key] == [others]
     assert whole.waiting_listed == []
+
+
+def test_a_sweep_of_one_dropped_table_leaves_what_a_restore_needs(bench: datafiles.Bench) -> None:
+    """A sweep of its bucket alone ends the time in which it can be restored."""
+    lake = bench.lake
+
+    async def prepare() -> LoadedTable:
+        loaded = await bench.add(await bench.create(), rows(1))
+        await lake.tables.drop(loaded.ident, by=BY)
+        return loaded
+
+    loaded = asyncio.run(prepare())
+    sweeps.pass_days(lake, 40)
+    sweep = sweeps.sweep_of(lake)
+    report = asyncio.run(start(sweep, loaded.pointer.object_uuid, dry_run=False))
+    assert (report.state, report.listed) == ("done", [])
+    asyncio.run(lake.tables.undrop(loaded.ident, by=BY))
+    shown = {info.key for info in lake.storage.objects.list("lake").objects}
+    assert asyncio.run(live_keys(bench, lake.load(loaded.ident))) <= shown
+
+
+def test_totals_count_what_sweeps_did_and_no_dry_run(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+    sweep = sweeps.sweep_of(lake)
+
+    async def prepare() -> None:
+        await bench.write(await bench.create(), rows(1))
+
+    def totals() -> tuple[int, int, int]:
+        return sweep.totals.runs["done"], sweep.totals.hidden.files, sweep.totals.freed.files
+
+    asyncio.run(prepare())
+    sweeps.pass_days(lake, 20)
+    dry = sweeps.run(lake, sweep=sweep, dry_run=True)
+    assert (dry.hidden.files, dry.objects_seen) == (1, len(sweeps.keys_in(lake)))
+    assert totals() == (0, 0, 0)
+    sweeps.run(lake, sweep=sweep)
+    assert totals() == (1, 1, 0)
+    sweeps.pass_days(lake, 20)
+    sweeps.run(lake, sweep=sweep)
+    assert totals() == (2, 1, 1)
 
 
 def test_reports_of_tables_are_bounded_and_the_oldest_that_is_over_goes(
