@@ -207,6 +207,26 @@ def test_a_namespace_is_not_created_in_a_table_bucket_deleted_meanwhile(
             assert list(view.scan(store, start, stop)) == []
 
 
+def test_a_namespace_is_not_created_in_a_table_bucket_replaced_meanwhile(
+    lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket_id = lake.store.place("lake").bucket_id
+
+    async def replace() -> None:
+        await drop_bucket(lake)
+        await lake.storage.buckets.create(
+            "lake", bucket_type="table", owner=lakes.ACCOUNT, region="us-east-1"
+        )
+
+    with meanwhile(lake, monkeypatch, replace), pytest.raises(errors.NoSuchWarehouse):
+        lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+    assert lake.store.place("lake").bucket_id != bucket_id
+    assert not lake.namespaces.exists("lake", ("ns",))
+    with lake.storage.index.view() as view:
+        for store in (batch.Store.POINTERS, batch.Store.NAMESPACES, batch.Store.LOG):
+            assert list(view.scan(store, b"")) == []
+
+
 def test_a_table_bucket_with_a_namespace_created_meanwhile_is_not_deleted(
     lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catalog import drops, errors, idents, namespace_restores, namespaces, records
-from storage import batch
+from server.access import errors as access_errors
+from storage import batch, model
 from tests.kit import lakes, sweeps
 
 BY = lakes.BY
@@ -84,6 +86,45 @@ def test_tables_views_namespaces_and_properties_come_back_in_one_commit(ns: lake
     drop_whole(ns)
     assert undrop(ns).missing == ()
     assert ns.tables.exists(ns.ident("ns.in.u"))
+
+
+@pytest.mark.parametrize("lost", ["table", "view"])
+def test_a_namespace_with_a_lost_metadata_file_is_not_restored(tmp_path: Path, lost: str) -> None:
+    with lakes.opened(tmp_path / "data") as lake:
+        lake.run(lake.namespaces.create("lake", ("ns",), by=BY))
+        pointers = {"table": create(lake, "ns.t"), "view": create_view(lake, "ns.v")}
+        # A table without metadata has no file to lose.
+        lake.run(lake.tables.create_empty(lake.ident("ns.empty"), by=BY))
+        drop_whole(lake)
+        location = pointers[lost].metadata_location
+        assert location is not None
+        key = location.removeprefix("s3://lake/")
+        body = lake.storage.objects.read(lake.storage.objects.head("lake", key))
+        lake.run(lake.storage.objects.delete("lake", key))
+    with lakes.opened(tmp_path / "data", first_id=1_000) as lake:
+        with pytest.raises(errors.MetadataFileMissing):
+            undrop(lake)
+        assert not lake.namespaces.exists("lake", ("ns",))
+        put = lake.storage.objects.plan_put(
+            lake.store.bucket("lake"), key, body, attributes=model.ObjectAttributes(), now_ms=1
+        )
+        lake.run(lake.storage.index.commit(put))
+        assert len(undrop(lake).items) == 3
+
+
+def test_a_namespace_is_not_dropped_by_a_caller_without_the_right(ns: lakes.Lake) -> None:
+    create(ns, "ns.t")
+
+    def judge() -> None:
+        raise access_errors.AccessDenied("no", action="a", resource="r")
+
+    with pytest.raises(access_errors.AccessDenied):
+        drop_whole(ns, judge=judge)
+    assert ns.tables.exists(ns.ident("ns.t"))
+    drop_whole(ns)
+    with pytest.raises(access_errors.AccessDenied):
+        undrop(ns, judge=judge)
+    assert not ns.namespaces.exists("lake", ("ns",))
 
 
 def test_an_empty_namespace_comes_back_with_its_properties(ns: lakes.Lake) -> None:

@@ -484,6 +484,31 @@ def test_a_create_by_commit_alone_finds_its_own_place(ns: lakes.Lake) -> None:
     assert done.pointer.table_uuid
 
 
+@pytest.mark.parametrize(
+    ("dotted", "update", "error"),
+    [
+        ("ns.t@main", None, errors.InvalidName),
+        ("ns." + "n" * 1000, None, errors.InvalidName),
+        ("ns.t", {"write.data.path": "s3://lake/elsewhere/data"}, errors.InvalidProperty),
+        ("ns.t", {"write.metadata.path": "s3://lake/ns/t/metadata/x"}, errors.InvalidProperty),
+    ],
+)
+def test_a_create_by_commit_alone_is_checked_as_other_creates_are(
+    ns: lakes.Lake, dotted: str, update: dict[str, str] | None, error: type[Exception]
+) -> None:
+    updates = [each for each in creation(create(ns, stage=True)) if each["action"] not in (
+        "set-location", "assign-uuid"
+    )]  # fmt: skip
+    if update is not None:
+        updates.append({"action": "set-properties", "updates": update})
+    before = len(ns.log())
+    with pytest.raises(error):
+        commit(ns, dotted, *updates, requirements=CREATE)
+    assert not ns.tables.exists(ns.ident(dotted))
+    assert len(ns.log()) == before
+    assert ns.storage.objects.list("lake").objects == ()
+
+
 # Commits.
 
 

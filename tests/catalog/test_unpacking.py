@@ -219,3 +219,19 @@ def test_no_transaction_of_a_list_as_long_as_may_be_takes_long(
             with index.view() as view:
                 assert len(list(view.scan(batch.Store.LOADS, b""))) == loads.LOADS_MAX
     assert max(held) < 0.04, f"{max(held):.3f} s"
+
+
+def test_sources_of_the_commit_that_creates_a_table_are_taken(lake: lakes.Lake) -> None:
+    lake.run(lake.namespaces.create("lake", ("ns",), by=samples.BY))
+    staged = samples.create(lake, stage=True)
+    summary = {"boathouse.loads": json.dumps([{"source": "s3://raw/a", "etag": "e"}])}
+    samples.commit(
+        lake,
+        "ns.t",
+        *samples.creation(staged),
+        *samples.append(1, 1, **summary),
+        requirements=samples.CREATE,
+    )
+    assert taken(lake) == {("s3://raw/a", "e")}
+    with pytest.raises(errors.LoadAlreadyTaken):
+        samples.commit(lake, "ns.t", *samples.append(2, 2, **summary))
