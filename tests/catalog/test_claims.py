@@ -208,3 +208,32 @@ def test_a_key_finds_the_longest_location_above_it(lake: lakes.Lake) -> None:
     assert find("a") is None
     assert find("x" * 600 + "/y/z") is None
     assert find("a/\ud800/z") is None
+
+
+@pytest.mark.parametrize(("until", "is_asked"), [(0, True), (50, False), (500, False)])
+def test_a_location_that_was_used_under_the_same_name_is_asked_for(
+    lake: lakes.Lake, until: int, is_asked: bool
+) -> None:
+    """A staged create may be finished or begun again; a dropped table's location has an owner."""
+    do(lake, plan(lake, "a/b", A, until=until))
+    seen: list[str] = []
+
+    def permit(path: str, owner: owners.LocationOwner | None) -> None:
+        assert owner is not None
+        seen.append(owner.object_uuid)
+
+    plan(lake, "a/b", B, permit=permit)
+    assert seen == ([A] if is_asked else [])
+
+
+def test_the_owner_of_a_location_is_read_and_expected(lake: lakes.Lake) -> None:
+    do(lake, plan(lake, "a/b", A))
+    place = lake.store.place("lake")
+    for path, owner in (("a/b", A), ("a", None), ("a/c", None)):
+        with lake.storage.index.view() as view:
+            read, seen = claims.read_owner(view, place, path)
+        assert read == owner
+        do(lake, seen)
+    do(lake, plan(lake, "a/c", B))
+    with pytest.raises(storage_errors.ExpectationFailed):
+        do(lake, seen)

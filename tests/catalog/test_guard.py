@@ -62,6 +62,17 @@ def test_a_transaction_that_reads_a_general_bucket_gets_its_ruling(
         assert answers.at("lake", "ns/t/data/f.parquet", view).is_write_once
 
 
+def test_a_refused_name_below_a_table_is_a_file_of_it_where_no_name_is_refused(
+    lake: lakes.Lake, answers: guard.TableGuard
+) -> None:
+    before = answers.at("lake", "ns/t/a b/c")
+    assert (before.is_write_once, before.on_delete) == (False, "remove")
+    lake.run(lake.storage.buckets.update("lake", {"layout": "off"}))
+    after = answers.at("lake", "ns/t/a b/c")
+    assert (after.is_write_once, after.on_delete) == (True, "tombstone")
+    assert not answers.at("lake", "ns/t/a b/").is_write_once
+
+
 def test_a_directory_marker_is_empty(answers: guard.TableGuard) -> None:
     answers.at("lake", "ns/t/data/").check_body(0)
     answers.at("lake", "ns/t/data/f.parquet").check_body(5)

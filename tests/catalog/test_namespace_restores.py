@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog import drops, errors, idents, namespace_restores, namespaces, records
+from catalog import departures, drops, errors, idents, namespace_restores, namespaces, records
 from server.access import errors as access_errors
 from storage import batch, model
 from tests.kit import lakes, sweeps
@@ -125,6 +125,56 @@ def test_a_namespace_is_not_dropped_by_a_caller_without_the_right(ns: lakes.Lake
     with pytest.raises(access_errors.AccessDenied):
         undrop(ns, judge=judge)
     assert not ns.namespaces.exists("lake", ("ns",))
+
+
+def test_namespaces_in_a_dropped_one_are_asked_for(ns: lakes.Lake) -> None:
+    ns.run(ns.namespaces.create("lake", ("ns", "in"), by=BY))
+    seen: list[idents.Namespace] = []
+
+    def refuse(namespace: idents.Namespace) -> None:
+        seen.append(namespace)
+        raise access_errors.AccessDenied("no", action="a", resource="r")
+
+    def drop(**more: Any) -> None:
+        ns.run(ns.namespaces.drop_whole("lake", ("ns",), check=lambda _, __: None, by=BY, **more))
+
+    before = ns.log()
+    with pytest.raises(access_errors.AccessDenied):
+        drop(check_child=refuse)
+    assert seen == [("ns", "in")]
+    with pytest.raises(errors.NamespaceNotEmpty):
+        drop()
+    protected = {departures.PROTECTED: "true"}
+    ns.run(ns.namespaces.update("lake", ("ns", "in"), updates=protected, removals=[], by=BY))
+    with pytest.raises(errors.Protected):
+        drop(check_child=lambda _: None)
+    assert len(ns.log()) == len(before) + 1
+    ns.run(
+        ns.namespaces.update(
+            "lake", ("ns", "in"), updates={}, removals=[departures.PROTECTED], by=BY
+        )
+    )
+    drop(check_child=lambda _: None)
+
+
+@pytest.mark.parametrize("what", ["tables", "namespaces"])
+def test_a_drop_of_more_than_its_bound_is_refused(
+    ns: lakes.Lake, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(namespaces, "TABLES_DROPPED_MAX", 2)
+    ns.run(ns.namespaces.create("lake", ("ns", "in"), by=BY))
+    for name in ("ns.a", "ns.b"):
+        create(ns, name)
+    drop_whole(ns)
+    undrop(ns)
+    if what == "tables":
+        create_view(ns, "ns.c")
+    else:
+        ns.run(ns.namespaces.create("lake", ("ns", "more"), by=BY))
+    before = ns.log()
+    with pytest.raises(errors.InvalidCatalogRequest):
+        drop_whole(ns)
+    assert ns.log() == before
 
 
 def test_an_empty_namespace_comes_back_with_its_properties(ns: lakes.Lake) -> None:
