@@ -690,7 +690,7 @@ def test_a_location_that_changes_hands_between_mark_and_free_keeps_its_files(
     ("setting", "value"),
     [(retention.REMOVES_UNREFERENCED, False), (retention.UNREFERENCED_DAYS, 90)],
 )
-def test_a_file_stays_listed_if_its_bucket_is_told_to_keep_such_files_between_mark_and_hiding(
+def test_a_file_stays_listed_if_its_buckets_settings_keep_it_since_the_mark(
     bench: datafiles.Bench, setting: str, value: object
 ) -> None:
     lake = bench.lake
