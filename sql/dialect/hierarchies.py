@@ -51,6 +51,8 @@ class _Hierarchy:
             (self._level, exp.Literal.number(1), self._of_parent(self._level) + 1)
         ]
         """The hidden columns: their values in the first rows, and in those below."""
+        self._names: dict[Any, exp.Identifier] = {}
+        """Of the columns beside the level, by the arguments of their call."""
 
     def expand(self) -> None:
         select, connect = self._select, self._connect
@@ -58,6 +60,8 @@ class _Hierarchy:
             raise errors.unsupported("CONNECT BY NOCYCLE")
         from_: Any = select.args.get("from_")
         source = None if from_ is None else from_.this
+        if isinstance(source, exp.Values):
+            source = _as_query(source)
         if (
             not isinstance(source, exp.Table | exp.Subquery)
             or any(source.args.get(key) for key in ("joins", "pivots", "sample"))
@@ -136,10 +140,18 @@ class _Hierarchy:
         return self._further(*(part.copy() for part in node.expressions))
 
     def _further(self, value: Any, separator: Any) -> exp.Column:
-        """Add a hidden column: of the value in the first row, or in all rows on the way."""
+        """Return a hidden column: of the value in the first row, or in all rows on the way.
+
+        Equal calls have one column, so that GROUP BY knows them again.
+        """
+        call = exp.Tuple(expressions=[value] if separator is None else [value, separator])
+        name = self._names.get(call)
+        if name is not None:
+            return exp.Column(this=name.copy())
         if len(self._columns) > limits.HIERARCHIES_MAX:
             raise errors.too_complex(f"more than {limits.HIERARCHIES_MAX} columns of CONNECT BY")
         name = exp.to_identifier(f"{self._level.this}, {len(self._columns)}", quoted=True)
+        self._names[call.copy()] = name
         if separator is None:
             self._columns.append((name, value, self._of_parent(name)))
         else:
@@ -191,6 +203,16 @@ class _Hierarchy:
             if not column.args.get("table"):
                 column.set("table", self._alias.copy())
         return root
+
+
+def _as_query(values: exp.Values) -> exp.Subquery:
+    """Return VALUES in FROM as a query with the alias that they have."""
+    alias = values.args.get("alias")
+    inner = values.copy()
+    query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=inner))
+    if alias is None:
+        return exp.Subquery(this=query)
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=alias.this.copy()))
 
 
 def _alias_of(source: Any) -> Any:

@@ -71,6 +71,14 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     " (select id, uuid_string() u, boss from emp) e connect by prior id = boss) group by id": [
         (1, 1), (2, 2), (3, 2), (4, 3), (5, 4),
     ],
+    "select connect_by_root name, count(*), max(sys_connect_by_path(name, '>')) from emp"
+    " start with boss = 1 connect by prior id = boss group by connect_by_root name"
+    " order by connect_by_root name": [("b", 3, ">b>d"), ("c", 1, ">c")],
+    f"select sys_connect_by_path(id, '/') from emp {TREE} and level < 3"
+    " group by sys_connect_by_path(id, '/') having sys_connect_by_path(id, '/') like '/1/%'": [
+        ("/1/2",), ("/1/3",),
+    ],
+    "select level, v.a from (values (7)) v(a) connect by level < 3": [(1, 7), (2, 7)],
     f"select id from emp {TREE} qualify max(level) over () = level": [(5,)],
     f"select id from emp where id in (select boss from emp {TREE})": [(1,), (2,), (4,)],
 }  # fmt: skip
