@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet
 
-from tests.bench import machines, wires
-from tests.kit import environments, lake_client
+from tests.bench import fetches, machines, wires
+from tests.kit import lake_client
 from tests.kit import server as server_kit
 
 Row: TypeAlias = dict[str, Any]
@@ -53,51 +53,6 @@ MERGE: Final = (
     " when matched then update set t.v = c.v, t.s = c.s"
     " when not matched then insert (id, g, v, s) values (c.id, c.g, c.v, c.s)"
 )
-FETCH: Final = "select * from lake.bench.fetched"
-
-FETCH_PROGRAM: Final = """
-import json, sys, time
-import pyarrow as pa
-import snowflake.connector
-port, user, password, text, file = sys.argv[1:]
-connection = snowflake.connector.connect(
-    account="bench", user=user, password=password, host="127.0.0.1", port=int(port),
-    protocol="http", database="lake",
-)
-def by_query():
-    global query_id
-    cursor = connection.cursor()
-    frame = cursor.execute(text).fetch_pandas_all()
-    query_id = cursor.sfqid
-    assert frame.shape == (1_000_000, 5), frame.shape
-def by_driver():
-    cursor = connection.cursor()
-    cursor.get_results_from_sfqid(query_id)
-    assert cursor.fetch_pandas_all().shape == (1_000_000, 5)
-def by_file():
-    with pa.memory_map(file) as source:
-        frame = pa.ipc.open_file(source).read_all().to_pandas()
-    assert frame.shape == (1_000_000, 5), frame.shape
-best = {}
-for _ in range(4):
-    for name, run in (("query", by_query), ("driver", by_driver), ("file", by_file)):
-        started = time.perf_counter()
-        run()
-        best[name] = min(best.get(name, 1e9), time.perf_counter() - started)
-print(json.dumps(best))
-"""
-RAW_FETCH: Final = """
-import sys, time
-import datafusion
-context = datafusion.SessionContext()
-context.register_parquet("t", sys.argv[1])
-best = 1e9
-for _ in range(4):
-    started = time.perf_counter()
-    context.sql("select * from t").collect()
-    best = min(best, time.perf_counter() - started)
-print(best)
-"""
 RAW_LOOKUP: Final = """
 import json, sys, time
 import datafusion
@@ -191,33 +146,10 @@ def _lookup(running: server_kit.Running, folder: Path) -> Row:
 
 
 def _fetch(running: server_kit.Running, folder: Path) -> Row:
-    """A million rows to pandas, beside the two things that no server can spare a client.
-
-    These are the query, whose rows raw DataFusion computes, and what the driver does with the
-    answer: it fetches that of the query before again, which is computed and encoded already. Its
-    requests wait for each other, so the floor is their sum. An Arrow file is mapped, not read.
-    """
     rows = _rows(FETCHED_ROWS)
     moments = pa.array(range(1_700_000_000_000_000, 1_700_000_000_000_000 + FETCHED_ROWS))
     rows = rows.append_column("t", moments.cast(pa.timestamp("us")))
-    lake_client.catalog(running).create_table("bench.fetched", schema=rows.schema).append(rows)
-    file = folder / "fetched.arrow"
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    keys = (str(running.port), running.access_key, running.secret_key)
-    python = str(environments.python("snowflake5"))
-    parquet = folder / "fetched.parquet"
-    pa.parquet.write_table(rows, parquet, compression="zstd")
-    best = json.loads(_output([python, "-c", FETCH_PROGRAM, *keys, FETCH, str(file)]))
-    best["datafusion"] = float(_output([sys.executable, "-c", RAW_FETCH, str(parquet)]))
-    return {
-        "ms": best["query"] * 1000,
-        "driver_ms": best["driver"] * 1000,
-        "raw_datafusion_ms": best["datafusion"] * 1000,
-        "arrow_file_ms": best["file"] * 1000,
-        "ratio": best["query"] / (best["driver"] + best["datafusion"]),
-        "target": "ratio <= 1.3 of driver and raw DataFusion",
-    }
+    return fetches.measure(running, folder, rows)
 
 
 def _merge(running: server_kit.Running, folder: Path) -> Row:
