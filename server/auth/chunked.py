@@ -343,33 +343,33 @@ class ChunkDecoder:
             return
         self._count_trailer_bytes(len(line) + 2)
         if self._trailer_signature is not None:
-            raise errors.MalformedChunk("a trailer follows the trailer's signature")
+            raise errors.MalformedTrailer("a trailer follows the trailer's signature")
         try:
             name, colon, value = line.decode("ascii").partition(":")
         except UnicodeDecodeError:
-            raise errors.MalformedChunk("a trailer is not ASCII text") from None
+            raise errors.MalformedTrailer("a trailer is not ASCII text") from None
         name, value = name.strip().lower(), value.strip()
         if not colon or not _TRAILER_NAME.fullmatch(name):
-            raise errors.MalformedChunk("a trailer line has no name and value")
+            raise errors.MalformedTrailer("a trailer line has no name and value")
         if name == TRAILER_SIGNATURE:
             self._trailer_signature = value
             return
         if name not in self._payload.trailers:
-            raise errors.MalformedChunk(f"the trailer {name} was not announced by x-amz-trailer")
+            raise errors.MalformedTrailer(f"the trailer {name} was not announced by x-amz-trailer")
         if any(name == other for other, _ in self._raw_trailers):
-            raise errors.MalformedChunk(f"the trailer {name} comes twice")
+            raise errors.MalformedTrailer(f"the trailer {name} comes twice")
         self._raw_trailers.append((name, value))
 
     def _count_trailer_bytes(self, count: int) -> None:
         self._trailer_bytes += count
         if self._trailer_bytes > limits.TRAILERS_BYTES_MAX:
-            raise errors.MalformedChunk("the trailers are too long")
+            raise errors.MalformedTrailer("the trailers are too long")
 
     def _check_trailers(self) -> None:
         names = {name for name, _ in self._raw_trailers}
         for name in self._payload.trailers:
             if name not in names:
-                raise errors.IncompletePayload(f"the announced trailer {name} is missing")
+                raise errors.MalformedTrailer(f"the announced trailer {name} is missing")
         if self._seed is None:
             return
         canonical = "".join(f"{name}:{value}\n" for name, value in sorted(self._raw_trailers))

@@ -195,6 +195,10 @@ class MalformedChunk(PayloadError):
     """The framing of an aws-chunked body is malformed."""
 
 
+class MalformedTrailer(PayloadError):
+    """The trailers of an aws-chunked body are malformed, or others than were announced."""
+
+
 class IncompletePayload(PayloadError):
     """The body ended before the last chunk, or is shorter or longer than announced."""
 

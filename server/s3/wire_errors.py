@@ -477,6 +477,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         ),
     ),
     auth_errors.MalformedChunk: S3WireError(status=400, code="IncompleteBody"),
+    auth_errors.MalformedTrailer: S3WireError(status=400, code="MalformedTrailerError"),
     auth_errors.IncompletePayload: S3WireError(status=400, code="IncompleteBody"),
     auth_errors.MissingDecodedLength: S3WireError(status=411, code="MissingContentLength"),
     # Access.

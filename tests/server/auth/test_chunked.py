@@ -185,11 +185,11 @@ def test_no_changed_byte_of_a_signed_body_is_taken_for_the_original():
         ("unsigned-trailer", b"\r\n", 5, (), errors.MalformedChunk),
         ("unsigned-trailer", b"1" * 17 + b"\r\n", 5, (), errors.MalformedChunk),
         ("unsigned-trailer", b"0" * 2000, 5, (), errors.MalformedChunk),
-        ("unsigned-trailer", b"0\r\nx-a:1\r\n\r\n", 0, (), errors.MalformedChunk),
-        ("unsigned-trailer", b"0\r\nx-a:1\r\nx-a:1\r\n\r\n", 0, ("x-a",), errors.MalformedChunk),
-        ("unsigned-trailer", b"0\r\n\r\n", 0, ("x-a",), errors.IncompletePayload),
-        ("unsigned-trailer", b"0\r\nx-a 1\r\n\r\n", 0, ("x-a",), errors.MalformedChunk),
-        ("unsigned-trailer", b"0\r\nx-\xff:1\r\n\r\n", 0, ("x-a",), errors.MalformedChunk),
+        ("unsigned-trailer", b"0\r\nx-a:1\r\n\r\n", 0, (), errors.MalformedTrailer),
+        ("unsigned-trailer", b"0\r\nx-a:1\r\nx-a:1\r\n\r\n", 0, ("x-a",), errors.MalformedTrailer),
+        ("unsigned-trailer", b"0\r\n\r\n", 0, ("x-a",), errors.MalformedTrailer),
+        ("unsigned-trailer", b"0\r\nx-a 1\r\n\r\n", 0, ("x-a",), errors.MalformedTrailer),
+        ("unsigned-trailer", b"0\r\nx-\xff:1\r\n\r\n", 0, ("x-a",), errors.MalformedTrailer),
         ("chunks", b"5\r\nhello\r\n0\r\n\r\n", 5, (), errors.MalformedChunk),
         ("chunks", b"0;chunk-signature=ab\r\n\r\n", 0, (), errors.MalformedChunk),
         (
@@ -212,7 +212,7 @@ def test_broken_framing_is_named(mode, body, length, trailers, error):
 def test_trailers_beyond_their_bound_are_refused():
     body = b"0\r\n" + b"".join(b"x-%d:%s\r\n" % (i, b"v" * 900) for i in range(20)) + b"\r\n"
     said = payload("unsigned-trailer", 0, *(f"x-{i}" for i in range(20)), seed=None)
-    with pytest.raises(errors.MalformedChunk):
+    with pytest.raises(errors.MalformedTrailer):
         decode(said, body)
 
 

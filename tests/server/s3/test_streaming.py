@@ -124,6 +124,21 @@ def test_a_streamed_body_without_its_decoded_length_is_refused(
     assert (put.status, put.code) == (411, "MissingContentLength")
 
 
+def test_a_streamed_body_without_the_trailer_that_it_announces_is_malformed(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    put = kit.stream(
+        store,
+        "PUT",
+        f"/{bucket}/k",
+        CHUNKS,
+        mode="STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        headers={"x-amz-trailer": "x-amz-checksum-crc32"},
+    )
+    assert (put.status, put.code) == (400, "MalformedTrailerError")
+    assert kit.call(store, "HEAD", f"/{bucket}/k").status == 404
+
+
 def test_a_streamed_body_shorter_than_announced_is_incomplete(
     store: kit.ObjectStore, bucket: str
 ) -> None:
