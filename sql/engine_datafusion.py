@@ -53,6 +53,10 @@ SINGLE_DISTINCT = "single_distinct_aggregation_to_group_by"
 """The library's rule that groups twice for COUNT(DISTINCT a). Beside it SUM of a becomes a sum of
 sums, whose type has more digits, and comparing it fails."""
 
+UNORDERED = "SanityCheckPlan"
+"""How the library refuses a physical plan that merges partitions which it no longer sorts. It makes
+one of an outer join with a UNION of constants, each of which it takes for sorted."""
+
 LOGICAL_RULES = (
     "rewrite_set_comparison",
     "optimize_unions",
@@ -120,7 +124,8 @@ those out of account that are still NULL: it skips the files with their first va
 class Run:
     """A planned query: its schema, then its batches, then what was done.
 
-    at_end gives the context back; batches() calls it when the query ended well.
+    at_end gives the context back; batches() calls it when the query ended well. in_one_sort plans
+    the query anew, for one whose physical plan the library makes and then refuses (`UNORDERED`).
     """
 
     def __init__(
@@ -131,8 +136,10 @@ class Run:
         *,
         in_thread: bool,
         at_end: Callable[[], None],
+        in_one_sort: Callable[[], Run] | None = None,
     ) -> None:
         self._in_thread = in_thread
+        self._in_one_sort = in_one_sort
         self._query = query
         self.at_end = at_end
         self.frame = frame
@@ -146,6 +153,16 @@ class Run:
         step = steps.get(self._query.purpose)
         if step is None or self._planned is not None:
             return
+        try:
+            await self._step(step)
+        except engine.EngineFault as fault:
+            if UNORDERED not in fault.message or self._in_one_sort is None:
+                raise
+            other = self._in_one_sort()
+            self.frame, self.at_end = other.frame, other.at_end
+            await self._step(step)
+
+    async def _step(self, step: Callable[[], Any]) -> None:
         with _faults(starting=True):
             self._planned = await asyncio.to_thread(step) if self._in_thread else step()
 
@@ -232,9 +249,7 @@ class Planner:
         if not _merges_whole_sorts(planned.frame):
             return planned
         planned.at_end()
-        options = {**query.settings.options, "datafusion.optimizer.repartition_sorts": "false"}
-        settings = dataclasses.replace(query.settings, options=options)
-        return self._planned(dataclasses.replace(query, settings=settings))
+        return self._planned(_in_one_sort(query))
 
     def _planned(self, query: engine.EngineQuery) -> Run:
         key = kept_plans.key_of(query)
@@ -275,7 +290,14 @@ class Planner:
                 contexts.keep(key, plan)
             self._resting.put(contexts)
 
-        return Run(query, frame, plan.schema, in_thread=self._in_thread, at_end=rest)
+        return Run(
+            query,
+            frame,
+            plan.schema,
+            in_thread=self._in_thread,
+            at_end=rest,
+            in_one_sort=lambda: self._planned(_in_one_sort(query)),
+        )
 
     def _contexts(self, query: engine.EngineQuery, *, locates: bool) -> kept_plans.EngineContexts:
         """Return contexts without tables. locates: the query finds rows by their place in files.
@@ -397,10 +419,21 @@ def _merges_whole_sorts(frame: Any) -> bool:
     at a moment that threads decide, also when rows are on their way already. One sort of everything
     spills without fail.
     """
+    try:
+        plan = frame.execution_plan()
+    except Exception as error:
+        if UNORDERED not in str(error):
+            raise
+        return True
     return any(
         line.lstrip().startswith("SortPreservingMergeExec") and "fetch=" not in line
-        for line in frame.execution_plan().display_indent().splitlines()
+        for line in plan.display_indent().splitlines()
     )
+
+
+def _in_one_sort(query: engine.EngineQuery) -> engine.EngineQuery:
+    """Return a query whose rows are sorted after their partitions are joined, not before."""
+    return _with_options(query, {"datafusion.optimizer.repartition_sorts": "false"})
 
 
 def _frugal(query: engine.EngineQuery) -> engine.EngineQuery:
