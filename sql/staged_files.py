@@ -18,6 +18,7 @@ import dataclasses
 import datetime
 import gzip
 import io
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -159,6 +160,12 @@ def _stored_schema(columns: Sequence[DecodedColumn]) -> pa.Schema:
 # Bytes and text
 
 
+MARK_BYTES: Final = 4
+BYTE_ORDER_MARKS: Final = {
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+}
+"""Of the encodings whose texts may begin with a mark that says the order of their bytes."""
 MAGIC: Final = ((b"\x1f\x8b", "GZIP"), (b"BZh", "BZ2"), (b"\x28\xb5\x2f\xfd", "ZSTD"))
 
 
@@ -223,10 +230,16 @@ def _texts(
     path: str, compression: str, encoding: str, *, replaces: bool, skips_mark: bool
 ) -> Iterator[str]:
     """Yield a file's text in pieces. Raises BrokenFile."""
+    blocks = _blocks(path, compression)
+    head = b""
+    while len(head) < MARK_BYTES and (block := next(blocks, None)) is not None:
+        head += block
+    if not head.startswith(BYTE_ORDER_MARKS.get(encoding, b"")):
+        encoding += "-be"  # as RFC 2781 reads text without a mark
     decoder = codecs.getincrementaldecoder(encoding)("replace" if replaces else "strict")
     is_first = True
     try:
-        for block in _blocks(path, compression):
+        for block in itertools.chain((head,), blocks):
             text = decoder.decode(block)
             if is_first and text:
                 is_first = False

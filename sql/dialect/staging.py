@@ -22,6 +22,7 @@ LOCATION: Final = re.compile(
     rf"(?:{reading.NAME_PART.pattern})))(?P<path>/[^\s'(),;]*)?"
 )
 NAME: Final = re.compile(reading.NAME_PART.pattern)
+EXTERNAL: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,20}://")
 UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]")
 ON_ERROR: Final = re.compile(
     r"ABORT_STATEMENT|CONTINUE|SKIP_FILE(?:_(?:[1-9][0-9]{0,8}|100%|[1-9][0-9]?%))?"
@@ -46,7 +47,10 @@ OPTION: Final = re.compile(
 def parse_location(text: str) -> operations.StageLocation:
     """Return the location that a text spells, `@s/path`; raises SqlError."""
     if not text.startswith("@"):
-        raise errors.unsupported("a place of files that is no stage")
+        external = EXTERNAL.match(text)
+        raise errors.unsupported(
+            f"an external location, {external[0]}" if external else "a location that is no stage"
+        )
     match = LOCATION.match(text)
     if match is None or (match.end() != len(text) and not (match["path"] or text.endswith("/"))):
         raise errors.invalid_identifier(text[:100])

@@ -397,6 +397,47 @@ def test_a_transaction_loads_a_file_once_and_a_rollback_forgets_it(tmp_path: Pat
     run(tmp_path, work)
 
 
+@pytest.mark.parametrize("width", [16, 32])
+@pytest.mark.parametrize("order", ["be", "le"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_text_of_two_and_four_bytes_is_read_by_its_mark_or_as_big_endian(
+    tmp_path: Path, width: int, order: str, marked: bool
+) -> None:
+    text = ("\ufeff" if marked else "") + "1,\u00fc\U0001f600\n" * 3
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, s varchar)")
+        await local_sql.put_file(local, "@%t", "a.csv", text.encode(f"utf-{width}-{order}"))
+        form = f"FILE_FORMAT = (TYPE = CSV ENCODING = 'UTF{width}{{}}')"
+        expected = [(1, "\u00fc\U0001f600")] * 3
+        if marked or order == "be":
+            await local.rows("COPY INTO t " + form.format(""))
+            assert await local.rows("SELECT * FROM t") == expected
+        else:
+            fault = await refused(local, "COPY INTO t " + form.format(""))
+            assert fault.code in ("100144", "100038", "100080")
+        await local.run("TRUNCATE TABLE t")
+        await local.rows("COPY INTO t " + form.format(order.upper()))
+        assert await local.rows("SELECT * FROM t") == expected
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("data", [b"", b"1", b"\xff\xfe", b"\x00\x31\x00", b"\xff\xfe\x31"])
+def test_text_that_ends_within_a_character_is_refused_or_empty(tmp_path: Path, data: bytes) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        await local_sql.put_file(local, "@%t", "a.csv", data)
+        load = "COPY INTO t FILE_FORMAT = (TYPE = CSV ENCODING = 'UTF16')"
+        if data in (b"", b"\xff\xfe"):
+            await local.rows(load)
+        else:
+            assert (await refused(local, load)).code == "100144"
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+
+    run(tmp_path, work)
+
+
 def test_truncate_forgets_what_was_loaded_and_delete_does_not(tmp_path: Path) -> None:
     nothing = [("Copy executed with 0 files processed.",)]
 
