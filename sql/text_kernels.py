@@ -191,10 +191,12 @@ SOUNDS = {
 def _base64_encode(match: re.Match[str]) -> Kernel:
     """Bytes in BASE64, in lines of so many characters; 0: in one line."""
     length, marks = int(match.group(1)), bytes.fromhex(match.group(2)).decode()
-    own_marks = str.maketrans("+/=", marks)
+    own_marks = None if marks == "+/=" else str.maketrans("+/=", marks)
 
     def encoded(value: bytes) -> str:
-        text = base64.b64encode(value).decode().translate(own_marks)
+        text = base64.b64encode(value).decode("ascii")
+        if own_marks is not None:
+            text = text.translate(own_marks)
         if not length:
             return text
         return "\n".join(text[at : at + length] for at in range(0, len(text), length))

@@ -1273,6 +1273,31 @@ def test_a_common_table_may_read_itself_without_the_word_recursive(tmp_path: Pat
     )
 
 
+def test_asof_join_takes_a_right_relation_of_constants(tmp_path: Path) -> None:
+    # The library plans a union with such a branch without the order that the join needs.
+    values = "(select '2021-06-01'::date as d, 2 as v)"
+    joined = f"from t asof join {values} u match_condition (t.d >= u.d)"
+    answers(
+        tmp_path,
+        {
+            f"select array_agg(v) within group (order by a) {joined} where a > 1": (
+                "[\n  2,\n  2\n]",
+            ),
+            f"select * {joined} where a = 2": (
+                (2, datetime.date(2022, 1, 1), datetime.date(2021, 6, 1), 2)
+            ),
+            f"select a, v {joined} on t.a = u.v order by v limit 1": (2, 2),
+            f"create table r as select a, v {joined} on t.a = u.v": (
+                "Table R successfully created.",
+            ),
+            "select count(v), count(*) from r": (1, 3),
+            f"select count(*) from (select a, v {joined} on t.a = u.v)": (3,),
+        },
+        "create table t (a int, d date)",
+        "insert into t values (1, '2020-01-01'), (2, '2022-01-01'), (3, '2023-01-01')",
+    )
+
+
 def test_identifier_stands_for_a_name_in_every_statement(tmp_path: Path) -> None:
     answers(
         tmp_path,
