@@ -43,6 +43,17 @@ CASES = {
     " group by rollup((column1, column2), column3) order by 1, 2, 3": [
         (1, 1, 1, 1), (1, 1, None, 1), (2, 1, 1, 1), (2, 1, None, 1), (None, None, None, 2),
     ],
+    "select column1, column2, count(*) from values (1,1),(2,1)"
+    " group by grouping sets (((column1), column2), ()) order by 1": [
+        (1, 1, 1), (2, 1, 1), (None, None, 2),
+    ],
+    # ALL: what is selected, but for aggregates, window functions and constants
+    "select column1, 1, count(*), sum(count(*)) over () from values (1),(1),(2)"
+    " group by all order by 1": [(1, 1, 2, 3), (2, 1, 1, 3)],
+    "select column1, row_number() over (order by column1) from values (1),(1),(2)"
+    " group by all order by 1": [(1, 1), (2, 2)],
+    "select 'x', count(*) from values (1) where column1 > 1 group by all": [("x", 0)],
+    "select 'x', count(*) from values (1) where column1 > 1 group by 'x'": [],
     # no key: one group, also of no rows
     "select count(*) from values (1),(2) group by ()": [(2,)],
     "select 7 from values (1),(2) group by (), ()": [(7,)],
@@ -57,6 +68,33 @@ def test_groups_are_those_of_every_set(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         for text, expected in CASES.items():
             assert await local.rows(text) == expected, text
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_key_that_is_never_null_is_null_in_sets_without_it(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.rows("create table t (a int not null)")
+        await local.rows("insert into t values (1), (2)")
+        for sets in ("rollup(a)", "cube(a)", "grouping sets (a, ())"):
+            text = f"select a, a is null, coalesce(a, 9), count(*) from t group by {sets}"
+            rows = await local.rows(f"{text} having a is null or a > 1 order by 1")
+            assert rows == [(2, False, 2, 1), (None, True, 9, 2)], sets
+        rows = await local.rows("select a, a is null, count(*) from t group by a order by 1")
+        assert rows == [(1, False, 1), (2, False, 1)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    ["column1, count(*)", "row_number() over (order by column1)", "1", "rollup(count(*))"],
+)
+def test_an_aggregate_or_a_window_function_is_no_key(tmp_path: Path, keys: str) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows(f"select sum(column1) from values (1) group by {keys}")
+        assert caught.value.code == "002036"
 
     local_sql.run_local(tmp_path, work)
 

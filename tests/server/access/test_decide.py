@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 
@@ -119,6 +120,92 @@ def test_deciding_statements_are_named():
     assert decision(principal(says("Allow", Sid="Readers"))).statements == ("Readers",)
 
 
+def test_every_denying_statement_is_named_whichever_side_has_it():
+    who = principal(says("Deny", Sid="Own"), session_policies=identity(says("Deny", Sid="Session")))
+    decided = decision(who, resource_policy("Deny", Sid="Theirs"))
+    assert decided.statements == ("Own", "Theirs", "Session")
+
+
+def identity(*statements):
+    document = {"Version": "2012-10-17", "Statement": list(statements)}
+    return (policies.parse_policy(document, policy_type="identity"),)
+
+
+@pytest.mark.parametrize(
+    ("session", "own", "theirs", "allowed", "reason"),
+    [
+        ((), [ALLOW], [], False, "session-policy"),
+        (identity(says("Allow", "s3:PutObject")), [ALLOW], [], False, "session-policy"),
+        (identity(ALLOW), [ALLOW], [], True, "allow"),
+        (identity(ALLOW), [], [], False, "no-allow"),
+        (identity(ALLOW), [], [("Allow", "*")], True, "allow"),
+        ((), [], [("Allow", "*")], False, "session-policy"),
+        (identity(ALLOW, DENY), [ALLOW], [("Allow", "*")], False, "explicit-deny"),
+        (None, [ALLOW], [], True, "allow"),
+    ],
+)
+def test_a_session_may_do_what_its_own_policies_allow_too(session, own, theirs, allowed, reason):
+    decided = decision(
+        principal(*own, session_policies=session),
+        *(resource_policy(effect, who) for effect, who in theirs),
+    )
+    assert (decided.allow, decided.reason) == (allowed, reason)
+
+
+@pytest.mark.parametrize(
+    ("who", "expected"),
+    [
+        (principal(ALLOW), True),
+        (principal(ALLOW, account=ELSEWHERE), False),
+        (model.anonymous(), False),
+        (dataclasses.replace(model.anonymous(), account_id=HERE), False),
+    ],
+)
+def test_a_restricted_resource_lets_in_callers_of_its_account_alone(who, expected):
+    def decided(restricted_to):
+        return decide.authorise(
+            who,
+            READ,
+            [resource_policy("Allow")],
+            resource_account=who.account_id,
+            restricted_to=restricted_to,
+        )
+
+    assert decided(HERE).allow is expected
+    assert decided(None).allow
+
+
+@pytest.mark.parametrize(
+    ("demand", "who", "writes", "reads"),
+    [
+        (READ, principal(ALLOW), [], ["allow"]),
+        (WRITE, principal(ALLOW), ["allow"], []),
+        (msgspec.structs.replace(WRITE, only_reads=True), principal(ALLOW), [], ["allow"]),
+        (READ, principal(), ["no-allow"], []),
+        (WRITE, principal(DENY), ["explicit-deny"], []),
+        (msgspec.structs.replace(WRITE, only_reads=True), principal(), ["no-allow"], []),
+    ],
+)
+def test_denials_and_writes_are_recorded_as_one_and_allowed_reads_as_the_other(
+    demand, who, writes, reads
+):
+    recorded, read = [], []
+    authoriser = decide.Authoriser(
+        now_ms=lambda: 0,
+        record=lambda by, what, decided: recorded.append((by, what, decided.reason)),
+        record_read=lambda by, what, decided: read.append((by, what, decided.reason)),
+    )
+    assert authoriser.records_reads
+    with contextlib.suppress(errors.AccessDenied):
+        authoriser.check(who, demand)
+    assert recorded == [(who, demand, reason) for reason in writes]
+    assert read == [(who, demand, reason) for reason in reads]
+    without = decide.Authoriser(now_ms=lambda: 0)
+    assert not without.records_reads
+    with contextlib.suppress(errors.AccessDenied):
+        without.check(who, demand)
+
+
 SCOPED = (
     model.Scope(bucket="b", prefix="orders/", writable=False),
     model.Scope(bucket="b", prefix="drafts/", writable=True),
@@ -234,6 +321,9 @@ def test_tags_are_read_only_for_a_policy_that_tests_them():
     asks = says("Allow", Condition={"StringEquals": {"aws:ResourceTag/team": "blue"}})
     assert decide.tags_of(principal(asks), side) == {"aws:resourcetag/team": ("blue",)}
     assert decide.tags_of(principal(asks), decide.ResourceSide()) == {}
+    theirs = resource_policy("Allow", Condition=asks["Condition"])
+    side = dataclasses.replace(side, policies=(theirs,))
+    assert decide.tags_of(principal(ALLOW), side) == {"aws:resourcetag/team": ("blue",)}
 
 
 def test_vended_credential_holds_no_more_than_its_principal():
