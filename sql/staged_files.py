@@ -689,17 +689,17 @@ def _read_columns(
         try:
             with _reading():
                 file = opened(staged.path, order.zone)
+                listed = [(each.name, _column_of(each, as_text=as_text)) for each in file.schema]
         except BrokenFile as broken:
             report.is_broken = True
             report.add(FileFault(code=broken.code, message=str(broken), row=1))
             continue
-        for each in file.schema:
-            column = _column_of(each, as_text=as_text)
-            if each.name in file.canonical:
+        for name, column in listed:
+            if name in file.canonical:
                 column = dataclasses.replace(column, type=CANONICAL, is_document=True)
             report.columns.append(column)
-            before = columns.get(each.name)
-            columns[each.name] = column if before is None else _common(before, column)
+            before = columns.get(name)
+            columns[name] = column if before is None else _common(before, column)
     for name, column in columns.items():
         if column.type == NULLS:
             columns[name] = DecodedColumn(name=name, type="string")

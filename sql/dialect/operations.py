@@ -877,7 +877,8 @@ class CopyInto:
 class Unload:
     """COPY INTO a stage. query: the text of the rows' query.
 
-    partition: the expression of PARTITION BY, "" without one.
+    partition: the expression of PARTITION BY, "" without one. returns_rows: VALIDATION_MODE wants
+    the rows alone.
     """
 
     location: StageLocation
@@ -890,6 +891,7 @@ class Unload:
     max_file_size: int = 16 << 20
     include_query_id: bool = False
     detailed_output: bool = False
+    returns_rows: bool = False
 
 
 Operation: TypeAlias = (

@@ -714,6 +714,17 @@ def _insert(reader: reading.TokenReader) -> operations.Operation:
     return dataclasses.replace(insert, accepts_rows=bound_rows.accepts_rows(insert.source))
 
 
+def _copy(reader: reading.TokenReader) -> operations.Operation:
+    """Read COPY INTO; of an unload that is to be validated, the query of its rows."""
+    copy = staging.read_copy(reader)
+    if not isinstance(copy, operations.Unload) or not copy.returns_rows:
+        return copy
+    query = parse(copy.query)
+    if not isinstance(query, operations.Query):
+        raise errors.unsupported("COPY INTO @stage of what is no query")
+    return query
+
+
 def _change(reader: reading.TokenReader) -> operations.Operation:
     start = reader.mark()
     if reader.accept("DELETE"):
@@ -817,6 +828,7 @@ READERS: dict[str, Callable[[reading.TokenReader], operations.Operation]] = {
     "UPDATE": _change,
     "MERGE": _change,
     **staging.READERS,
+    "COPY": _copy,
 }
 
 REFUSED = reading.words(

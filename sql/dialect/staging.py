@@ -555,9 +555,10 @@ def _read_unload(reader: reading.TokenReader) -> operations.Unload:
     options = _read_copy_options(reader, UNLOAD_OPTIONS, "COPY INTO @stage")
     reader.finish()
     if partition:
-        for field in ("single", "overwrite"):
+        for field in ("single", "overwrite", "returns_rows"):
             if options.get(field):
-                raise errors.incompatible_options("PARTITION BY", field.upper())
+                name = {"returns_rows": "VALIDATION_MODE"}.get(field, field.upper())
+                raise errors.incompatible_options("PARTITION BY", name)
         if not options.setdefault("include_query_id", True):
             raise errors.incompatible_options("PARTITION BY", "INCLUDE_QUERY_ID = FALSE")
     return operations.Unload(location=location, query=query, partition=partition, **options)
@@ -646,6 +647,13 @@ def _read_validation(reader: reading.TokenReader, name: str) -> tuple[str, Any]:
     return "validation_mode", text
 
 
+def _read_return_rows(reader: reading.TokenReader, name: str) -> tuple[str, Any]:
+    text = str(reader.value()).upper()
+    if text != "RETURN_ROWS":
+        raise errors.invalid_parameter(name, text)
+    return "returns_rows", True
+
+
 def _read_enforce(reader: reading.TokenReader, name: str) -> tuple[str, Any]:
     return "truncate_columns", not _flag(reader, name)
 
@@ -701,6 +709,7 @@ UNLOAD_OPTIONS: Final[Mapping[str, Callable[[reading.TokenReader, str], tuple[st
     "MAX_FILE_SIZE": _of_count("max_file_size"),
     "INCLUDE_QUERY_ID": _of_flag("include_query_id"),
     "DETAILED_OUTPUT": _of_flag("detailed_output"),
+    "VALIDATION_MODE": _read_return_rows,
 }
 
 READERS: Final[Mapping[str, Callable[[reading.TokenReader], operations.Operation]]] = {

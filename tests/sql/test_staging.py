@@ -6,6 +6,7 @@ import asyncio
 import base64
 import decimal
 import gzip
+import io
 import json
 import struct
 from collections.abc import Callable, Coroutine
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -433,6 +435,29 @@ def test_text_that_ends_within_a_character_is_refused_or_empty(tmp_path: Path, d
             await local.rows(load)
         else:
             assert (await refused(local, load)).code == "100144"
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("type_name", ["ORC", "PARQUET"])
+def test_a_column_whose_name_is_no_text_is_a_fault_of_its_file(
+    tmp_path: Path, type_name: str
+) -> None:
+    sink = io.BytesIO()
+    table = pa.table({"column_b": [1, 2]})
+    if type_name == "ORC":
+        orc.write_table(table, sink)
+    else:
+        pq.write_table(table, sink, store_schema=False)
+    data = sink.getvalue().replace(b"column_b", b"column_\xba")
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (v variant)")
+        await local_sql.put_file(local, "@%t", "a.bin", data)
+        load = f"COPY INTO t FILE_FORMAT = (TYPE = {type_name})"
+        assert (await refused(local, load)).code in ("100144", "100064")
+        await local.rows(f"{load} ON_ERROR = CONTINUE")
         assert await local.one("SELECT COUNT(*) FROM t") == 0
 
     run(tmp_path, work)
@@ -1226,6 +1251,34 @@ def test_unloaded_files_of_text_are_not_larger_than_max_file_size(
         expected = 3 if compression == "NONE" else 1  # one block of text
         assert len(await local.rows("LIST @s")) == expected
         assert await local.rows(read) == [(3, 3, 3)]
+
+    run(tmp_path, work)
+
+
+def test_an_unload_that_is_validated_returns_its_rows_and_stores_nothing(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, b varchar)")
+        await local.run("INSERT INTO t VALUES (1, 'x'), (2, NULL)")
+        await local.run("CREATE STAGE s")
+        validated = "VALIDATION_MODE = RETURN_ROWS FILE_FORMAT = (TYPE = CSV) HEADER = TRUE"
+        assert await local.rows(f"COPY INTO @s/x FROM t {validated}") == [(1, "x"), (2, None)]
+        query = "(SELECT b, a + ? AS c FROM t WHERE a = ?)"
+        values = {"1": {"type": "FIXED", "value": "10"}, "2": {"type": "FIXED", "value": "1"}}
+        bound = bindings.parse(values)
+        outcome = await local.run(f"COPY INTO @s FROM {query} {validated}", bindings=bound)
+        assert [column.name for column in outcome.columns] == ["B", "C"]
+        described = await local.run(f"COPY INTO @s FROM t {validated}", describe_only=True)
+        assert [column.name for column in described.columns] == ["A", "B"]
+        assert await local.rows("LIST @s") == []
+        for text, code in (
+            (f"COPY INTO @s FROM absent {validated}", "002003"),
+            (f"COPY INTO @s FROM (SELECT nope FROM t) {validated}", "000904"),
+            (f"COPY INTO @s FROM (DROP TABLE t) {validated}", "000002"),
+            (f"COPY INTO @s FROM t PARTITION BY (b) {validated}", "001003"),
+            ("COPY INTO @s FROM t VALIDATION_MODE = RETURN_ERRORS", "001008"),
+        ):
+            assert (await refused(local, text)).code == code, text
+        assert await local.one("SELECT COUNT(*) FROM t") == 2
 
     run(tmp_path, work)
 
