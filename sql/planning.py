@@ -94,7 +94,8 @@ class QueryTables:
 
     ready: the relations of stored results and of the views of INFORMATION_SCHEMA, by use.
     sequences: each NEXTVAL. numbers: what was reserved for each, the first number and the step to
-    the next row's.
+    the next row's. drawn: the rows of volatile WITH expressions, as far as they are computed, so
+    that all queries of a statement read the same; mutable.
     """
 
     shapes: tuple[shapes.TableShape, ...]
@@ -102,6 +103,7 @@ class QueryTables:
     ready: Mapping[int, engine.Relation]
     sequences: SequenceUses = ()
     numbers: tuple[tuple[int, int], ...] = ()
+    drawn: dict[resolve.Drawing, engine.Relation] | None = None
 
 
 Fill: TypeAlias = Callable[
@@ -554,7 +556,11 @@ class Planning:
             )
             stored.append(table)
         return QueryTables(
-            shapes=tuple(described), tables=tuple(stored), ready=ready, sequences=needs.sequences
+            shapes=tuple(described),
+            tables=tuple(stored),
+            ready=ready,
+            sequences=needs.sequences,
+            drawn={},
         )
 
     def _names(
@@ -685,7 +691,12 @@ class Planning:
             rows = await asyncio.to_thread(_bound_relation, execution.bindings, execution.zone)
             relations = (*relations, rows)
         for drawing in query.drawings:
-            drawn = await self._drawn(execution, drawing, relations, computes=purpose == "run")
+            kept = query_tables.drawn if purpose == "run" else None
+            drawn = None if kept is None else kept.get(drawing)
+            if drawn is None:
+                drawn = await self._drawn(execution, drawing, relations, computes=purpose == "run")
+                if kept is not None:
+                    kept[drawing] = drawn
             relations = (*relations, drawn)
         return engine.EngineQuery(
             text=query.sql if text is None else text,

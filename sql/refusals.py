@@ -56,6 +56,8 @@ def instead(feature: str) -> str:
     if feature in INSTEAD:
         return INSTEAD[feature]
     words = feature.split()
+    if words[0] == "CALL":
+        return INSTEAD["CALL"]
     if words[0] not in ("CREATE", "ALTER", "DROP", "UNDROP", "EXECUTE"):
         return ""
     for length in (3, 2, 1):

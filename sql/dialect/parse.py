@@ -758,6 +758,8 @@ def _refused_name(reader: reading.TokenReader) -> str:
     Raises SqlError for a word that is the beginning of no statement: `CREATE TABEL`.
     """
     words = [reader.next_word()]
+    if words[0] == "CALL" and not reader.is_finished:
+        return f"CALL {names.dotted(reader.name())}"
     if words[0] in ("CREATE", "DROP", "ALTER", "UNDROP", "COPY", "EXECUTE", "COMMENT", "TRUNCATE"):
         # sqlglot makes one token of some pairs, such as FILE FORMAT.
         while reader.peek_word() and set(reader.peek_word().split()) <= STATEMENT_WORDS:

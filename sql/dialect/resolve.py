@@ -356,9 +356,13 @@ class Binder:
             raise errors.unsupported("PIVOT ... IN (ANY) or IN (SELECT ...) in this statement")
         number = self._pivots
         self._pivots += 1
-        if number in pivots:
-            return pivots[number]
+        relations_read, volatile_parts = self.relations, self.volatile_parts
         query = self.query(tree, scope)
+        if self.volatile_parts > volatile_parts:
+            raise errors.repeated_volatile()  # the values would be those of other rows
+        if number in pivots:
+            self.relations = relations_read
+            return pivots[number]
         if len(query.outputs) != 1 or query.outputs[0].type.name not in PIVOTED_TYPES:
             raise errors.unsupported("PIVOT ... IN (SELECT ...) of these columns")
         if query.is_correlated:

@@ -60,6 +60,23 @@ def test_every_statement_with_a_query_draws_once(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def test_values_of_a_pivot_are_those_of_the_rows_that_it_pivots(tmp_path: Path) -> None:
+    drawn = "with x as (select randstr(9, random()) r from t)"
+    pivot = "pivot (count(r) for r in (any)) p"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await prepared(local)
+        query = "(select r, r as s from x) pivot (count(s) for r in (any))"
+        for text in (f"{drawn} select * from {query}", f"{drawn} select * from x, {query}"):
+            rows = await local.rows(text)
+            assert {row[-3:] for row in rows} == {(1, 1, 1)}, text
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows(f"select * from (select randstr(9, random()) r from t) {pivot}")
+        assert (caught.value.code, "more than once" in caught.value.message) == ("000002", True)
+
+    local_sql.run_local(tmp_path, work)
+
+
 def test_explain_and_a_describe_compute_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,7 @@ def test_parse_gives_one_operation_of_the_closed_set(text: str, operation_type: 
         ("grant select on future tables in schema s to role r", "GRANT ... ON FUTURE"),
         ("grant role r to role s", "GRANT ROLE ... TO ROLE"),
         ("create or replace user u", "CREATE OR REPLACE USER"),
-        ("call p()", "CALL"),
+        ("call p()", "CALL P"),
         ("execute immediate from @s/f.sql", "EXECUTE IMMEDIATE FROM"),
         ("execute task t", "EXECUTE TASK"),
         ("put file:///x @s unknown = 1", "PUT ... UNKNOWN"),
