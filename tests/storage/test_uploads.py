@@ -14,6 +14,7 @@ import pytest
 from storage import checksums, errors
 from storage.batch import Expect, Store
 from storage.model import (
+    AccessControlList,
     ByteRange,
     ObjectAttributes,
     ObjectInfo,
@@ -480,6 +481,57 @@ def test_abort_frees_everything(storage: Storage, uploads: Uploads, tmp_path: Pa
         assert count(storage, store) == 0
     with pytest.raises(errors.NoSuchUpload):
         run(uploads.abort("raw", upload.key, upload.upload_id))
+
+
+def test_completion_over_a_hidden_object_shows_the_new_one(
+    storage: Storage, uploads: Uploads
+) -> None:
+    run(folders.put(storage, "k", b"old"))
+    run(storage.objects.tombstone("raw", "k", by="me"))
+    assert len(folders.tombstones(storage)) == 1
+    upload = create(uploads)
+    complete(uploads, upload, [send(storage, uploads, upload, 1, b"new")])
+    assert folders.tombstones(storage) == []
+    assert [info.key for info in storage.objects.list("raw").objects] == ["k"]
+
+
+@pytest.mark.parametrize("keeps_acl", [True, False])
+def test_an_object_has_the_access_control_list_of_its_upload_if_it_may(
+    storage: Storage, uploads: Uploads, keeps_acl: bool
+) -> None:
+    acl = AccessControlList(owner="c" * 64, account="", grants=())
+    upload = create(uploads, attributes=ObjectAttributes(acl=acl))
+    part = send(storage, uploads, upload, 1, b"x")
+    complete(uploads, upload, [part], keeps_acl=keeps_acl)
+    assert storage.objects.head("raw", "k").attributes.acl == (acl if keeps_acl else None)
+
+
+def test_an_upload_is_not_created_in_another_bucket_of_the_same_name(
+    storage: Storage, uploads: Uploads
+) -> None:
+    judged = storage.buckets.get("raw")
+    run(storage.buckets.delete("raw"))
+    run(folders.make_bucket(storage))
+    with pytest.raises(errors.NoSuchBucket):
+        run(uploads.create(judged, "k", attributes=folders.PLAIN))
+    assert count(storage, Store.UPLOADS) == 0
+
+
+def test_the_body_of_parts_is_joined_as_completion_would(
+    storage: Storage, uploads: Uploads
+) -> None:
+    upload, other = create(uploads), create(uploads, "other")
+    parts = [send(storage, uploads, upload, 1, FULL), send(storage, uploads, upload, 2, b"end")]
+    named = [(part.part_number, part.etag) for part in parts]
+    body = uploads.joined("raw", "k", upload.upload_id, named)
+    assert storage.blobs.read(body) == FULL + b"end"
+    for key, upload_id in (("other", upload.upload_id), ("k", other.upload_id)):
+        with pytest.raises(errors.NoSuchUpload):
+            uploads.joined("raw", key, upload_id, named)
+    with pytest.raises(errors.PartOutOfOrder):
+        uploads.joined("raw", "k", upload.upload_id, named[::-1])
+    with pytest.raises(errors.InvalidPart):
+        uploads.joined("raw", "k", upload.upload_id, [(1, "0" * 32)])
 
 
 @pytest.mark.parametrize("change", ["id", "key", "nonsense", "ended"])

@@ -126,6 +126,7 @@ def column(
 ID, S, R, WIDE, D, AT = range(6)
 DAY = datetime.datetime.fromisoformat("2024-03-01")
 NEXT_DAY = datetime.datetime.fromisoformat("2024-03-02")
+TWO_DAYS_BEFORE = datetime.datetime.fromisoformat("2024-02-27 22:00:00")
 CUT = datetime.datetime.fromisoformat("2024-03-01 00:00:00.123456")
 
 
@@ -158,6 +159,24 @@ CUT = datetime.datetime.fromisoformat("2024-03-01 00:00:00.123456")
             "not (id = 1 and s = 'a')",
             [[column(ID, "=", 1, negated=True), column(S, "=", "a", negated=True)]],
         ),
+        ("id in (1, length(s))", []),
+        ("id not in (1, 2)", [column(ID, "in", 1, 2, negated=True)]),
+        ("not (id < 3)", [column(ID, "<", 3, negated=True)]),
+        ("not (id <> 3)", [column(ID, "=", 3)]),
+        ("startswith(s, 'ab')", [column(S, "starts with", "ab")]),
+        ("not startswith(s, 'ab')", [column(S, "starts with", "ab", negated=True)]),
+        ("startswith(s, '')", []),
+        ("startswith(s, null)", []),
+        ("startswith(s, s)", []),
+        ("startswith(upper(s), 'A')", []),
+        # Clocks differ by a day at most, and a cast to a date takes another one.
+        ("at > '2024-03-01 00:00:00 +02:00'::timestamp_ltz", [column(AT, ">=", TWO_DAYS_BEFORE)]),
+        ("not (at > '2024-03-01 00:00:00 +02:00'::timestamp_ltz)", []),
+        ("at::date < '2024-03-01'", [column(AT, "<", DAY)]),
+        ("at::date <> '2024-03-01'", []),
+        ("at::date in ('2024-03-01', d)", []),
+        ("to_date(s) = '2024-03-01'", []),
+        ("d::date = '2024-03-01'", [column(D, "=", DAY.date())]),
         ("nvl(id, 1) = 1", []),
         ("id + 0 = 1", []),
         ("case when id = 1 then true else false end", []),
