@@ -643,6 +643,35 @@ def test_a_noncurrent_version_that_was_the_newest_again_stays(lake: Lake) -> Non
     run(work())
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize(
+    "fields", [{"noncurrent_days": 1}, of_noncurrent("STANDARD_IA", 1)], ids=str
+)
+def test_a_noncurrent_version_that_changes_or_goes_before_the_transaction_is_left(
+    lake: Lake, fields: dict[str, Any], gone: bool
+) -> None:
+    older: list[str | None] = []
+
+    async def change(lake: Lake) -> None:
+        if gone:
+            await lake.storage.objects.delete("raw", "a", version_id=older[0])
+        else:
+            await lake.storage.objects.set_tags("raw", "a", {"x": "y"}, version_id=older[0])
+
+    async def work() -> None:
+        await lake.make(rule(**fields), versioning="Enabled")
+        await lake.put("a", data=b"first")
+        older.append(lake.storage.objects.head("raw", "a").version_id)
+        await lake.put("a", data=b"second")
+        lake.clock.move(3 * DAY_MS)
+        between_walk_and_write(lake, change)
+        assert await lake.expiry.once() == 0
+        assert classes(lake) == [("a", "STANDARD")] * (1 if gone else 2)
+
+    run(work())
+    assert lake.outcomes() == {"kept_changed": 1}
+
+
 def test_noncurrent_versions_of_a_key_that_is_written_all_the_time_are_removed(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
