@@ -54,8 +54,9 @@ ATTEMPTS_MAX: Final = 20
 MANIFEST_ENTRIES_MAX: Final = 8_000
 SUMMARISED_HERE_MAX: Final = 2_000
 """Added and removed files that are counted on the event loop; more are in a thread."""
-ENTRIES_HERE_MAX: Final = 500
-"""Entries of a manifest that is rewritten on the event loop; more are in a thread."""
+VALUES_HERE_MAX: Final = 1_000
+"""Entries of a manifest that is written on the event loop, times one and the table's columns, whose
+statistics they have; more are written in a thread."""
 MERGE_ENABLED: Final = "commit.manifest-merge.enabled"
 MERGE_COUNT_MIN: Final = "commit.manifest.min-count-to-merge"
 MERGE_COUNT_MIN_DEFAULT: Final = 100
@@ -453,7 +454,9 @@ class _Attempt:
             assert self._added is None, "manifests name the snapshot that adds them"
             self._snapshot_id = int(self._new_id(), 16) >> (128 - _SNAPSHOT_ID_BITS)
         if self._added is None:
-            self._added = self._write_added(table, change.added)
+            self._added = await commits.run(
+                self._write_added, table, change.added, large=_are_many(table, change.added)
+            )
         lasting = {file.uri for file in self._unnamed}
         lasting |= {uri for uri, _ in self._pending} | set(self._written)
         listed = () if head is None else await self._scans.manifests_of(reader, head)
@@ -567,7 +570,7 @@ class _Attempt:
                     manifest,
                     entries,
                     gone,
-                    large=len(entries) > ENTRIES_HERE_MAX,
+                    large=_are_many(reader.table.metadata, entries),
                 )
             )
         if missing:
@@ -631,9 +634,22 @@ class _Attempt:
                     break
                 entries += await self._scans.entries_of(manifest, reader)
                 merged.remove(manifest)
-            existing = [msgspec.structs.replace(entry, status=Status.EXISTING) for entry in entries]
-            merged.append(self._write_manifest(table, spec_id, ManifestContent.DATA, existing))
+            merged.append(
+                await commits.run(
+                    self._merged_manifest,
+                    table,
+                    spec_id,
+                    entries,
+                    large=_are_many(table, entries),
+                )
+            )
         return merged
+
+    def _merged_manifest(
+        self, table: TableMetadata, spec_id: int, entries: Iterable[ManifestEntry]
+    ) -> ManifestFile:
+        existing = [msgspec.structs.replace(entry, status=Status.EXISTING) for entry in entries]
+        return self._write_manifest(table, spec_id, ManifestContent.DATA, existing)
 
     async def _totals(
         self, reader: readers.Reader, head: int | None, listed: Iterable[ManifestFile]
@@ -736,6 +752,11 @@ def _schema_of_spec(table: TableMetadata, spec: Mapping[str, Any]) -> Mapping[st
         if sources <= datatypes.columns(schema).keys():
             return schema
     return current
+
+
+def _are_many(table: TableMetadata, files: Sequence[DataFile] | Sequence[ManifestEntry]) -> bool:
+    """Whether the manifest of so many files takes too long to be written on the event loop."""
+    return len(files) * (1 + len(table.current_schema()["fields"])) > VALUES_HERE_MAX
 
 
 def _manifest_content(file: DataFile) -> ManifestContent:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catalog import appends, errors, manifests, scans
+from catalog import appends, errors, manifest_encoding, manifests, scans
 from catalog.commits import LoadedTable
 from catalog.manifests import Content, DataFile
 from catalog.metadata import errors as metadata_errors
@@ -489,6 +490,39 @@ def test_small_manifests_are_merged_once_there_are_many(
         assert loaded.metadata.next_row_id == 6
     metadata_file = bench.export(loaded, tmp_path)
     assert by_id(datafiles.rows_by_pyiceberg(metadata_file, tmp_path)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_manifests_of_many_values_are_written_in_a_thread(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[int, bool]] = []
+    encode_manifest = manifest_encoding.encode_manifest
+
+    def noting(entries: Any, **named: Any) -> Any:
+        written.append((len(entries), threading.current_thread() is threading.main_thread()))
+        return encode_manifest(entries, **named)
+
+    monkeypatch.setattr(manifest_encoding, "encode_manifest", noting)
+
+    async def work() -> None:
+        loaded = await bench.create(properties={appends.MERGE_COUNT_MIN: "3"})
+        columns = len(loaded.metadata.current_schema()["fields"])
+        monkeypatch.setattr(appends, "VALUES_HERE_MAX", 2 * (1 + columns))
+        for number in range(4):
+            loaded = await bench.add(loaded, rows(number))
+        # A merged one of three files is long, one of a single file is not.
+        assert written == [(1, True)] * 4 + [(3, False)]
+        written.clear()
+        files = [await bench.write(loaded, rows(number)) for number in (5, 6, 7)]
+        loaded = await bench.appends.commit_files(
+            loaded.ident, files, operation="append", principal=lakes.ROOT
+        )
+        assert written == [(3, False)]
+        written.clear()
+        plan = await bench.scans.plan(bench.reader(loaded))
+        assert len(plan.tasks) == 7
+
+    asyncio.run(work())
 
 
 def test_manifests_stay_apart_where_merging_is_off(bench: datafiles.Bench) -> None:
