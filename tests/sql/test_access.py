@@ -346,3 +346,45 @@ def test_grants_on_a_table_are_without_those_whose_policies_the_caller_may_not_r
         assert {row[5] for row in rows} == {"OPEN"}
 
     local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drop schema s",
+        "drop schema s cascade",
+        "drop schema if exists s",
+        "create or replace schema s",
+        "create or replace schema s clone other",
+    ],
+)
+def test_a_schema_with_a_table_that_the_caller_may_not_drop_stays(
+    tmp_path: Path, text: str
+) -> None:
+    allowed = {"Effect": "Allow", "Action": "s3tables:*", "Resource": "*"}
+    kept = {"StringEquals": {"s3tables:tableName": "kept"}}
+    denied = {**allowed, "Effect": "Deny", "Action": "s3tables:DeleteTable", "Condition": kept}
+
+    async def work(local: local_sql.LocalSql) -> None:
+        for statement in (
+            "create schema other",
+            "create schema s",
+            "create table s.mine (a int)",
+            "create table s.kept (a int)",
+        ):
+            await local.run(statement)
+        root, before = local.session, local.lake.log()
+        local.session = sessions.Session(
+            id=2, principal=local_sql.user("ann", [allowed, denied]), database="lake"
+        )
+        with pytest.raises(errors.SqlError) as caught:
+            await local.run(text)
+        assert caught.value.code == "003001"
+        assert "may not" in caught.value.message or "not authorized" in caught.value.message
+        assert local.lake.log() == before
+        await local.run("drop table s.mine")
+        local.session = root
+        await local.run(text)
+        assert local.lake.log() != before
+
+    local_sql.run_local(tmp_path, work)
