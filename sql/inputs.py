@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from sql import bindings, errors, ipc, kernelforms, limits, zoned_kernels
-from sql.dialect import expressions, rewrites, sqltypes
+from sql.dialect import casts, expressions, sqltypes
 from sql.plan import code
 from sql.plan import expressions as exprs
 
@@ -34,7 +34,7 @@ def variable(value: sessions.Variable) -> exprs.Expr:
     if value.type == "real":
         return exprs.real(float(value.text))
     text = exprs.text(value.text)
-    return rewrites.cast(text, sql_type) if value.type != "text" else text
+    return casts.cast(text, sql_type) if value.type != "text" else text
 
 
 def variable_text(value: Any) -> str | None:

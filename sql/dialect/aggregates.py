@@ -15,7 +15,7 @@ from typing import Final
 from sqlglot import exp
 
 from sql import errors, variants
-from sql.dialect import builders, rewrites, sqltypes
+from sql.dialect import arithmetic, builders, casts, comparisons, sqltypes
 from sql.dialect.builders import FunctionCall, aggregate, window
 from sql.plan import code, emit
 from sql.plan import expressions as exprs
@@ -90,7 +90,7 @@ def count(call: FunctionCall) -> Expr:
     if len(operands) == 1:
         return _count(call, operands[0], operands)
     present = code.joined([code.is_not_null(operand) for operand in operands], "AND")
-    row = code.call("struct", *map(rewrites.as_key, operands)) if call.distinct else 1
+    row = code.call("struct", *map(casts.as_key, operands)) if call.distinct else 1
     return _count(call, code.case([(present, row)]), operands)
 
 
@@ -98,7 +98,7 @@ def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
     if isinstance(counted, Expr) and counted.type.name == "variant":
         counted = code.call("nullif", counted, variants.NULL_TEXT)
     if isinstance(counted, Expr) and call.distinct:
-        counted = rewrites.with_one_zero(rewrites.as_instant(counted))
+        counted = casts.with_one_zero(casts.as_instant(counted))
     number = code.FunctionUse(
         name="count", arguments=(counted,), is_distinct=call.distinct, over=call.over
     )
@@ -107,7 +107,7 @@ def _count(call: FunctionCall, counted: code.Part, parts: list[Expr]) -> Expr:
 
 def count_if(call: FunctionCall) -> Expr:
     """COUNT_IF: of the type that a SUM of ones has."""
-    condition = rewrites.as_boolean(call.arg(0))
+    condition = comparisons.as_boolean(call.arg(0))
     counted = _count(call, code.case([(condition, 1)]), [condition])
     precision = 1 + SUM_DIGITS
     return dataclasses.replace(counted, type=dataclasses.replace(counted.type, precision=precision))
@@ -116,8 +116,8 @@ def count_if(call: FunctionCall) -> Expr:
 def _summed(operand: Expr) -> Expr:
     """Return the operand of an aggregate as a number: text as a FLOAT, with all its digits."""
     if operand.type.name == "text":
-        return rewrites.cast(operand, sqltypes.REAL)
-    return rewrites.as_number(operand)
+        return casts.cast(operand, sqltypes.REAL)
+    return arithmetic.as_number(operand)
 
 
 def total(call: FunctionCall) -> Expr:
@@ -129,7 +129,7 @@ def total(call: FunctionCall) -> Expr:
     rows = min(call.rows or ROWS_MAX, ROWS_MAX)
     declared = min(sql_type.precision + SUM_DIGITS, sqltypes.PRECISION_MAX)
     if sql_type.is_integer:
-        operand = rewrites.proven(operand)
+        operand = casts.proven(operand)
         widest = max(abs(sql_type.low), abs(sql_type.high))
         if widest * rows <= sqltypes.INT64_HIGH:
             low, high = min(sql_type.low * rows, 0), max(sql_type.high * rows, 0)
@@ -139,7 +139,7 @@ def total(call: FunctionCall) -> Expr:
                 sum_of = _of_at_most(call, rows, sum_of, whole)
             return call.aggregated(sum_of, whole, [operand])
         digits = min(max(len(str(sql_type.low)) - 1, len(str(sql_type.high))), 19)
-        operand = rewrites.cast(operand, sqltypes.number(digits))
+        operand = casts.cast(operand, sqltypes.number(digits))
         if operand.type.is_integer:
             wide = sqltypes.number(digits)
             operand = exprs.derived(code.exactly(operand, wide), wide, [operand])
@@ -148,9 +148,9 @@ def total(call: FunctionCall) -> Expr:
     # The engine's sum of decimals wraps; one of twice the width is exact.
     doubles = precision + len(str(rows)) > sqltypes.PRECISION_MAX
     if not call.over:
-        operand = rewrites.added(operand, doubles=doubles)
+        operand = arithmetic.added(operand, doubles=doubles)
     elif doubles:
-        exact = code.arrow(operand, rewrites.double_width(operand.type))
+        exact = code.arrow(operand, casts.double_width(operand.type))
         operand = exprs.derived(exact, operand.type, [operand])
     added: code.Code = code.exactly(_aggregate(call, "sum", operand), result)
     if not doubles and precision + len(str(ROWS_MAX)) > sqltypes.PRECISION_MAX:
@@ -188,7 +188,7 @@ def average(call: FunctionCall) -> Expr:
         sqltypes.number(19),
         [operand],
     )
-    mean = rewrites.quotient(added, counted, result)
+    mean = arithmetic.quotient(added, counted, result)
     return call.aggregated(mean.code, result, [operand])
 
 
@@ -222,7 +222,7 @@ def _extreme(direction: str) -> builders.Builder:
             arguments=(operand,),
             order=(
                 code.SortKey(
-                    key=rewrites.as_variant_order(operand), direction=f" {direction} NULLS LAST"
+                    key=casts.as_variant_order(operand), direction=f" {direction} NULLS LAST"
                 ),
             ),
         )
@@ -269,7 +269,7 @@ def _collected(call: FunctionCall, values: Expr) -> code.Code:
 
 def array_agg(call: FunctionCall) -> Expr:
     operand = call.arg(0)
-    values = rewrites.to_variant(operand)
+    values = casts.to_variant(operand)
     call = _ordered(call, operand)
     array = _collected(call, values)
     parts = [values, *call.order_parts]
@@ -294,7 +294,7 @@ def array_union_agg(call: FunctionCall) -> Expr:
     if call.distinct or call.order:
         raise call.refuse("DISTINCT or an ordering")
     _refuse_window_order(call)
-    arrays = rewrites.to_variant(builders.COERCIONS["array"](call, 0))
+    arrays = casts.to_variant(builders.COERCIONS["array"](call, 0))
     union = code.kernel("_v_array_union", code.arrow(_collected(call, arrays), "Utf8"))
     return call.aggregated(union, sqltypes.ARRAY, [arrays], nullable=False)
 
@@ -303,7 +303,7 @@ def regr_value(index: int) -> builders.Builder:
     """REGR_VALX and REGR_VALY: one of two numbers, or NULL if the other one is NULL."""
 
     def build(call: FunctionCall) -> Expr:
-        pair = [rewrites.cast(_summed(item), sqltypes.REAL) for item in call.args]
+        pair = [casts.cast(_summed(item), sqltypes.REAL) for item in call.args]
         value = code.case([(code.is_not_null(pair[1 - index]), pair[index])])
         return exprs.derived(value, sqltypes.REAL, pair, nullable=True)
 
@@ -313,7 +313,7 @@ def regr_value(index: int) -> builders.Builder:
 def object_agg(call: FunctionCall) -> Expr:
     if call.distinct or call.order:
         raise call.refuse("DISTINCT or an ordering")
-    name, value = rewrites.to_variant(call.text(0)), rewrites.to_variant(call.arg(1))
+    name, value = casts.to_variant(call.text(0)), casts.to_variant(call.arg(1))
     pair = exprs.derived(code.infix(name, "||", ",", "||", value), sqltypes.TEXT, [name, value])
     members = code.kernel("_v_object", code.arrow(_collected(call, pair), "Utf8"))
     return call.aggregated(members, sqltypes.OBJECT, [name, value], nullable=False)
@@ -323,14 +323,14 @@ def mode(call: FunctionCall) -> Expr:
     """MODE: the most frequent value; of several such, the least."""
     _refuse_distinct(call)
     operand = call.arg(0)
-    values = rewrites.to_variant(operand)
+    values = casts.to_variant(operand)
     most_frequent = code.kernel("_v_array_mode", code.arrow(_collected(call, values), "Utf8"))
     frequent = call.aggregated(most_frequent, sqltypes.VARIANT, [values])
     if operand.type.name in ("null", "variant"):
         return frequent
     if operand.type.structure is not None:
         return exprs.retyped(frequent, sqltypes.VARIANT)
-    return rewrites.cast(frequent, operand.type)
+    return casts.cast(frequent, operand.type)
 
 
 def any_value(call: FunctionCall) -> Expr:
@@ -348,7 +348,7 @@ def real_of(engine_name: str) -> builders.Builder:
         if call.distinct and engine_name in SPREADS:
             return _spread_of_distinct(call, engine_name)
         _refuse_distinct(call)
-        operands = [rewrites.cast(_summed(item), sqltypes.REAL) for item in call.args]
+        operands = [casts.cast(_summed(item), sqltypes.REAL) for item in call.args]
         return call.aggregated(_over(call, engine_name, *operands), sqltypes.REAL, operands)
 
     return build
@@ -369,14 +369,14 @@ def variance_of(engine_name: str) -> builders.Builder:
         square = sqltypes.multiplied(operand.type, operand.type)
         scale = sqltypes.divided_scale(square)
         result = sqltypes.number(sqltypes.PRECISION_MAX, scale)
-        values = rewrites.widened(operand)
+        values = arithmetic.widened(operand)
         precision, point = values.type.precision, values.type.scale
-        extended = max(2 * point, scale - rewrites.QUOTIENT_SCALE_STEP + 1)
+        extended = max(2 * point, scale - arithmetic.QUOTIENT_SCALE_STEP + 1)
         digits = 2 * precision + 2 * len(str(ROWS_MAX)) + extended - 2 * point
-        if call.distinct or digits + rewrites.QUOTIENT_SCALE_STEP > rewrites.ENGINE_DIGITS_MAX:
+        if call.distinct or digits + arithmetic.QUOTIENT_SCALE_STEP > arithmetic.ENGINE_DIGITS_MAX:
             spread = of_reals(call)
             return exprs.derived(code.exactly(spread, result), result, [spread])
-        exact = code.arrow(values, rewrites.double_width(values.type))
+        exact = code.arrow(values, casts.double_width(values.type))
         added = _aggregate(call, "sum", exact)
         squares = _aggregate(call, "sum", code.infix(exact, "*", exact))
         rows = _of_double_width(_over(call, "count", values))
@@ -384,7 +384,7 @@ def variance_of(engine_name: str) -> builders.Builder:
         others = code.infix(rows, "-", _of_double_width(1)) if is_sample else rows
         below = code.infix(rows, "*", others)
         divided = code.infix(
-            code.arrow(above, rewrites.double_width(sqltypes.number(digits, extended))),
+            code.arrow(above, casts.double_width(sqltypes.number(digits, extended))),
             "/",
             code.call("nullif", below, _of_double_width(0)),
         )
@@ -399,7 +399,7 @@ def _of_double_width(whole: code.Argument) -> code.Cast:
 
     Beside one of the usual width the engine gives both operands the larger scale first.
     """
-    return code.arrow(whole, rewrites.double_width(sqltypes.number(19)))
+    return code.arrow(whole, casts.double_width(sqltypes.number(19)))
 
 
 SPREADS: Final = frozenset({"stddev_samp", "stddev_pop", "var_samp", "var_pop"})
@@ -407,14 +407,14 @@ SPREADS: Final = frozenset({"stddev_samp", "stddev_pop", "var_samp", "var_pop"})
 
 def _spread_of_distinct(call: FunctionCall, engine_name: str) -> Expr:
     """STDDEV and VARIANCE of different values: of the array of these, by a kernel."""
-    real = rewrites.cast(_summed(call.arg(0)), sqltypes.REAL)
-    values = rewrites.to_variant(real)
+    real = casts.cast(_summed(call.arg(0)), sqltypes.REAL)
+    values = casts.to_variant(real)
     array = code.arrow(_collected(call, values), "Utf8")
     lost = code.arrow(1 if engine_name.endswith("_samp") else 0, "Int64")
     variance = call.aggregated(
         code.kernel("_v_array_variance", array, lost), sqltypes.VARIANT, [values]
     )
-    spread = rewrites.cast(variance, sqltypes.REAL)
+    spread = casts.cast(variance, sqltypes.REAL)
     if engine_name.startswith("var"):
         return spread
     return exprs.derived(code.call("sqrt", spread), sqltypes.REAL, [spread])
@@ -437,7 +437,7 @@ def median(call: FunctionCall) -> Expr:
     # Twice the width: the engine adds the two values in the middle in their own type.
     longer = sqltypes.number(digits, scale)
     is_short = digits < sqltypes.PRECISION_MAX or operand.type.is_integer
-    width = sqltypes.arrow_name(result) if is_short else rewrites.double_width(longer)
+    width = sqltypes.arrow_name(result) if is_short else casts.double_width(longer)
     values = code.arrow(operand, width)
     middle = code.FunctionUse(name="median", arguments=(values,), over=call.over)
     return call.aggregated(code.exactly(middle, result), result, [operand])
@@ -474,7 +474,7 @@ def percentile_cont(call: FunctionCall) -> Expr:
         raise call.refuse(f"an order by {sqltypes.shown(operand.type)}")
     if operand.type.name == "fixed" and _is_short(fraction):
         return _exact_percentile(call, operand, fraction)
-    real = rewrites.cast(operand, sqltypes.REAL)
+    real = casts.cast(operand, sqltypes.REAL)
     percentile: code.Case | code.FunctionUse
     if call.over or fraction % ENGINES_FRACTION:
         percentile = _percentile_of_floats(call, real, float(fraction))
@@ -501,7 +501,7 @@ def _exact_percentile(call: FunctionCall, operand: Expr, fraction: decimal.Decim
     first = code.infix(code.infix(place, "/", below), "+", 1)
     lower = code.call("array_element", values, first)
     upper = code.call("array_element", values, code.infix(first, "+", 1))
-    width = rewrites.double_width(operand.type)
+    width = casts.double_width(operand.type)
 
     def share(value: code.Part, parts: code.Part) -> code.Code:
         return code.infix(code.arrow(value, width), "*", _of_double_width(parts))
@@ -586,14 +586,14 @@ def listagg(call: FunctionCall) -> Expr:
 
 def boolean_of(engine_name: str) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
-        operand = rewrites.as_boolean(call.arg(0))
+        operand = comparisons.as_boolean(call.arg(0))
         return call.aggregated(_over(call, engine_name, operand), sqltypes.BOOLEAN, [operand])
 
     return build
 
 
 def boolxor_agg(call: FunctionCall) -> Expr:
-    operand = rewrites.as_boolean(call.arg(0))
+    operand = comparisons.as_boolean(call.arg(0))
     present = code.infix(_over(call, "count", operand), ">", 0)
     one = code.infix(_aggregate(call, "count", code.case([(operand, 1)])), "=", 1)
     return call.aggregated(code.case([(present, one)]), sqltypes.BOOLEAN, [operand])
@@ -603,7 +603,7 @@ def bits_of(engine_name: str) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
         if engine_name == "bit_xor":  # the engine ignores DISTINCT in groups
             _refuse_distinct(call)
-        operand = rewrites.round_half_away(call.arg(0))
+        operand = arithmetic.round_half_away(call.arg(0))
         if not operand.type.is_integer:
             raise call.refuse(f"an operand of type {sqltypes.shown(operand.type)}")
         return call.aggregated(_over(call, engine_name, operand), sqltypes.integer(), [operand])
@@ -612,16 +612,16 @@ def bits_of(engine_name: str) -> builders.Builder:
 
 
 def approx_count_distinct(call: FunctionCall) -> Expr:
-    operand = rewrites.as_instant(call.arg(0))
+    operand = casts.as_instant(call.arg(0))
     if operand.type.name in ("real", "boolean"):
-        operand = rewrites.cast(operand, sqltypes.TEXT)
+        operand = casts.cast(operand, sqltypes.TEXT)
     estimate = code.exactly(_over(call, "approx_distinct", operand), COUNT)
     return call.aggregated(estimate, COUNT, [operand], nullable=False)
 
 
 def approx_percentile(call: FunctionCall) -> Expr:
     _refuse_distinct(call)
-    operand = rewrites.cast(_summed(call.arg(0)), sqltypes.REAL)
+    operand = casts.cast(_summed(call.arg(0)), sqltypes.REAL)
     fraction = call.constant(1)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float | decimal.Decimal):
         raise call.invalid()
@@ -639,7 +639,7 @@ def best_by(direction: str) -> builders.Builder:
         value, key = call.arg(0), call.arg(1)
         if call.over:
             raise call.refuse("OVER")
-        order = rewrites.as_variant_order(key) if key.type.is_variant else key
+        order = casts.as_variant_order(key) if key.type.is_variant else key
         if len(call.nodes) > 2:
             return _bests(call, value, key, code.SortKey(key=order, direction=direction))
         best = code.FunctionUse(
@@ -657,7 +657,7 @@ def _bests(call: FunctionCall, value: Expr, key: Expr, sort: code.SortKey) -> Ex
     count = call.whole(2)
     if not 1 <= count <= BESTS_MAX:
         raise call.invalid()
-    values = rewrites.to_variant(value)
+    values = casts.to_variant(value)
     element = code.call("coalesce", values, variants.UNDEFINED_TEXT)
     collected = code.FunctionUse(
         name="array_agg",
@@ -681,7 +681,7 @@ def moment_of(name: str) -> builders.Builder:
         _refuse_distinct(call)
         _refuse_window_order(call)
         operand = _summed(call.arg(0))
-        real = rewrites.cast(operand, sqltypes.REAL)
+        real = casts.cast(operand, sqltypes.REAL)
         values = code.arrow(_over(call, "array_agg", real), "List(Float64)")
         computed = code.kernel(f"_{name}", values)
         if name == "skew" or operand.type.name == "real":
@@ -702,7 +702,7 @@ def approx_top_k(call: FunctionCall) -> Expr:
     """APPROX_TOP_K: counted exactly, whatever the number of counters."""
     _refuse_distinct(call)
     _refuse_window_order(call)
-    values = rewrites.to_variant(call.arg(0))
+    values = casts.to_variant(call.arg(0))
     most, counters = call.whole(1, 1), call.whole(2, TOP_MAX)
     if not (1 <= most <= TOP_MAX and most <= counters <= TOP_MAX):
         raise call.invalid()
@@ -767,7 +767,7 @@ def _offset(engine_name: str) -> builders.Builder:
         if len(call.nodes) > 1:
             arguments.append(code.Token(text=str(steps)))
         if len(call.nodes) > 2:
-            (value, default), sql_type = rewrites.unify([value, call.arg(2)], call.name)
+            (value, default), sql_type = casts.unify([value, call.arg(2)], call.name)
             arguments = [value, arguments[1], default]
             value = exprs.retyped(value, sql_type)
         if call.ignore_nulls and (steps if engine_name == "lead" else -steps) > 1:
@@ -798,7 +798,7 @@ def ratio_to_report(call: FunctionCall) -> Expr:
     if not call.over:
         raise call.refuse("no OVER")
     value = _summed(call.arg(0))
-    share = rewrites.divide(value, total(call))
+    share = arithmetic.divide(value, total(call))
     return call.aggregated(share.code, share.type, [value])
 
 
@@ -806,7 +806,7 @@ def conditional_true_event(call: FunctionCall) -> Expr:
     """The number of rows so far for which the condition holds."""
     if call.over is None or not call.over.order:
         raise call.refuse("no OVER (... ORDER BY ...)")
-    condition = rewrites.as_boolean(call.arg(0))
+    condition = comparisons.as_boolean(call.arg(0))
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     number = code.FunctionUse(
         name="count",
@@ -822,12 +822,12 @@ def conditional_change_event(call: FunctionCall) -> Expr:
         raise call.refuse("no OVER (... ORDER BY ...)")
     if call.over.frame:
         raise call.refuse("a window frame")
-    value = rewrites.as_instant(call.arg(0))
+    value = casts.as_instant(call.arg(0))
     sql_type = value.type
     if sql_type.name == "timestamp_ltz":
         exact, sql_type = code.arrow(value, "Int64"), sqltypes.integer()
     elif sql_type.name in sqltypes.SEMISTRUCTURED:
-        exact, sql_type = code.exactly(rewrites.as_variant_order(value), TEXT), TEXT
+        exact, sql_type = code.exactly(casts.as_variant_order(value), TEXT), TEXT
     else:
         sql_type = TEXT if sql_type.name == "null" else sql_type
         exact = code.exactly(value, sql_type)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import expressions, rewrites, sqltypes
+from sql.dialect import casts, comparisons, expressions, sqltypes
 from sql.dialect.scopes import FromItem, QueryScope
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
@@ -76,7 +76,7 @@ def bind(
     union, matched, joined = (binder.alias(word) for word in ("asof", "matched", "joined"))
     ours, theirs = [], []
     for left_key, right_key in pairs:
-        left, right = rewrites.comparable(left_key, right_key)
+        left, right = comparisons.comparable(left_key, right_key)
         if left.type.is_variant or left.type.is_nested:
             raise errors.unsupported("ASOF JOIN by VARIANT")
         ours.append(left)
@@ -185,9 +185,9 @@ def _null_of(value: Expr) -> Expr:
 def _kept(bound: Expr, prefix: str, items: Items, relation: str) -> Expr:
     """Return a column of the relation for an expression, and note it among the items."""
     name = f"{prefix}{len(items)}"
-    raw = rewrites.unread(bound)
+    raw = casts.unread(bound)
     items.append((name, raw))
     column = code.ColumnUse(relation=relation, name=name)
     exact = code.exactly(column, bound.type) if bound.type.is_integer else column
     moved = dataclasses.replace(bound, code=exact)
-    return rewrites.read_variant(moved) if raw is not bound else moved
+    return casts.read_variant(moved) if raw is not bound else moved

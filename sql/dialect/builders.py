@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import rewrites, shapes, sqltypes
+from sql.dialect import arithmetic, casts, comparisons, shapes, sqltypes
 from sql.plan import code
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -114,7 +114,7 @@ class FunctionCall:
         if argument.type.name == "binary":
             # Snowflake's functions accept bytes and return bytes; the engine's accept only text.
             raise self.refuse("a BINARY argument")
-        return rewrites.cast(argument, sqltypes.TEXT, forms=self.context.forms)
+        return casts.cast(argument, sqltypes.TEXT, forms=self.context.forms)
 
     def texts(self) -> list[Expr]:
         return [self.text(index) for index in range(len(self.nodes))]
@@ -259,7 +259,7 @@ class Function:
         computed: code.Code = code.call(lowering.name, *arguments)
         if isinstance(lowering, KernelFunction):
             exact = (
-                rewrites.as_arrow(argument, ARGUMENT_TYPES[name])
+                casts.as_arrow(argument, ARGUMENT_TYPES[name])
                 for argument, name in zip(arguments, coercions, strict=True)
             )
             computed = code.kernel(lowering.name, *exact)
@@ -330,7 +330,7 @@ def _of_semistructured(call: FunctionCall, index: int, target: sqltypes.SqlType)
     if argument.type.name == "null":
         return exprs.null(target)
     if argument.type.structure is not None and argument.type.name == target.name:
-        return rewrites.cast(argument, target)
+        return casts.cast(argument, target)
     if not argument.type.is_variant or argument.type.name not in ("variant", target.name):
         raise call.invalid()
     return exprs.retyped(argument, target)
@@ -339,11 +339,11 @@ def _of_semistructured(call: FunctionCall, index: int, target: sqltypes.SqlType)
 COERCIONS: Mapping[str, Callable[[FunctionCall, int], Expr]] = {
     "any": lambda call, index: call.arg(index),
     "text": lambda call, index: call.text(index),
-    "number": lambda call, index: rewrites.as_number(call.arg(index)),
-    "real": lambda call, index: rewrites.cast(rewrites.as_number(call.arg(index)), sqltypes.REAL),
-    "whole": lambda call, index: rewrites.round_half_away(call.arg(index)),
-    "boolean": lambda call, index: rewrites.as_boolean(call.arg(index)),
-    "variant": lambda call, index: rewrites.to_variant(call.arg(index)),
+    "number": lambda call, index: arithmetic.as_number(call.arg(index)),
+    "real": lambda call, index: casts.cast(arithmetic.as_number(call.arg(index)), sqltypes.REAL),
+    "whole": lambda call, index: arithmetic.round_half_away(call.arg(index)),
+    "boolean": lambda call, index: comparisons.as_boolean(call.arg(index)),
+    "variant": lambda call, index: casts.to_variant(call.arg(index)),
     "array": lambda call, index: _of_semistructured(call, index, sqltypes.ARRAY),
     "object": lambda call, index: _of_semistructured(call, index, sqltypes.OBJECT),
 }

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sql import errors, limits
-from sql.dialect import rewrites, sqltypes
+from sql.dialect import arithmetic, casts, comparisons, sqltypes
 from sql.plan import code, emit
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
 
 def coalesce(operands: Sequence[Expr]) -> Expr:
-    parts, sql_type = rewrites.unify(operands, "COALESCE")
+    parts, sql_type = casts.unify(operands, "COALESCE")
     nullable = all(part.nullable for part in parts)
     return exprs.derived(code.call("coalesce", *parts), sql_type, parts, nullable=nullable)
 
@@ -32,7 +32,7 @@ def case(
     operand: what the conditions, then values of its own type, are compared with.
     """
     results = [result for _, result in whens] + ([otherwise] if otherwise is not None else [])
-    parts, sql_type = rewrites.unify(results, "CASE")
+    parts, sql_type = casts.unify(results, "CASE")
     conditions = [condition for condition, _ in whens]
     nullable = otherwise is None or any(part.nullable for part in parts)
     if operand is None and sql_type.name == "boolean" and not _are_plain(conditions[1:] + parts):
@@ -67,7 +67,7 @@ def switch(
         results = (result for _, result in whens)
         return case(list(zip(alike[1:], results, strict=True)), otherwise, operand=alike[0])
     operator = "IS NOT DISTINCT FROM" if with_null else "="
-    tests = [(rewrites.compare(operand, value, operator), result) for value, result in whens]
+    tests = [(comparisons.compare(operand, value, operator), result) for value, result in whens]
     return case(tests, otherwise)
 
 
@@ -77,7 +77,7 @@ def nullif(left: Expr, right: Expr) -> Expr:
     if alike is not None:
         chosen = code.exactly(code.call("nullif", *alike), left.type)
         return exprs.derived(chosen, left.type, [left, right], nullable=True)
-    same = rewrites.compare(left, right, "=")
+    same = comparisons.compare(left, right, "=")
     sql_type = sqltypes.TEXT if left.type.name == "null" else left.type
     return case([(same, exprs.null(sql_type))], left)
 
@@ -93,7 +93,7 @@ def _of_one_type(operands: Sequence[Expr]) -> list[Expr] | None:
     if all(each.is_integer for each in types) or all(each.name == "text" for each in types):
         return list(operands)
     common = _common_decimal(operands)
-    return None if common is None else [rewrites.in_type(each, common) for each in operands]
+    return None if common is None else [casts.in_type(each, common) for each in operands]
 
 
 def _common_decimal(operands: Sequence[Expr]) -> sqltypes.SqlType | None:
@@ -101,7 +101,7 @@ def _common_decimal(operands: Sequence[Expr]) -> sqltypes.SqlType | None:
     if any(operand.type.name != "fixed" for operand in operands):
         return None
     scale = max(operand.type.scale for operand in operands)
-    whole = max(rewrites.whole_digits(operand.type) for operand in operands)
+    whole = max(comparisons.whole_digits(operand.type) for operand in operands)
     if whole + scale > sqltypes.PRECISION_MAX:
         return None
     return sqltypes.number(max(whole + scale, 1), scale)
@@ -118,7 +118,7 @@ def _kernel_type(sql_type: sqltypes.SqlType) -> str | None:
             return "int"
         return f"fixed_{sql_type.precision}_{sql_type.scale}"
     if sql_type.name == "timestamp_ntz":
-        return None if sql_type.scale > rewrites.MICROSECOND_DIGITS else "timestamp"
+        return None if sql_type.scale > casts.MICROSECOND_DIGITS else "timestamp"
     return sql_type.name if sql_type.name in ("real", "text", "boolean", "date", "time") else None
 
 
@@ -128,24 +128,24 @@ def between(operand: Expr, low: Expr, high: Expr) -> Expr:
         parts = _comparable_thrice(operand, low, high)
         name = None if parts is None else _kernel_type(parts[0].type)
         if parts is not None and name is not None:
-            exact = [rewrites.as_arrow(part, parts[0].type) for part in parts]
+            exact = [casts.as_arrow(part, parts[0].type) for part in parts]
             lies = code.kernel(f"_between_{name}", *exact)
             return exprs.derived(lies, sqltypes.BOOLEAN, [operand, low, high])
-    above = rewrites.compare(operand, low, ">=")
-    below = rewrites.compare(operand, high, "<=")
+    above = comparisons.compare(operand, low, ">=")
+    below = comparisons.compare(operand, high, "<=")
     return exprs.derived(code.infix(above, "AND", below), sqltypes.BOOLEAN, [above, below])
 
 
 def _comparable_thrice(operand: Expr, low: Expr, high: Expr) -> list[Expr] | None:
     """Return three operands in the one type in which they are compared; None for several types."""
-    ours, least = rewrites.comparable(operand, low)
-    also_ours, most = rewrites.comparable(operand, high)
+    ours, least = comparisons.comparable(operand, low)
+    also_ours, most = comparisons.comparable(operand, high)
     sides = [ours, least, also_ours, most]
     common = _common_decimal(sides)
     if common is not None:
         if all(side.type.is_integer for side in sides):
             return [ours, least, most]
-        return [rewrites.in_type(side, common) for side in (ours, least, most)]
+        return [casts.in_type(side, common) for side in (ours, least, most)]
     first = ours.type
     if first.name == "fixed" or not all(
         sqltypes.same_in_engine(side.type, first) for side in sides
@@ -156,7 +156,7 @@ def _comparable_thrice(operand: Expr, low: Expr, high: Expr) -> list[Expr] | Non
 
 def extreme(operands: Sequence[Expr], name: str) -> Expr:
     """Return GREATEST or LEAST: NULL if an operand is."""
-    parts, sql_type = rewrites.unify(operands, name.upper())
+    parts, sql_type = casts.unify(operands, name.upper())
     if sql_type.is_variant or sql_type.is_nested:
         # The engine would compare the texts of values.
         raise errors.unsupported(f"{name.upper()} of {sqltypes.shown(sql_type)}")
@@ -164,7 +164,7 @@ def extreme(operands: Sequence[Expr], name: str) -> Expr:
     nullable = [part for part in parts if part.nullable]
     type_name = _kernel_type(sql_type) if nullable and _is_long(*nullable) else None
     if type_name is not None:
-        exact = [rewrites.as_arrow(part, sql_type) for part in parts]
+        exact = [casts.as_arrow(part, sql_type) for part in parts]
         chosen = code.kernel(f"_{name}_of_{len(parts)}_{type_name}", *exact)
     elif nullable:
         any_null = code.joined([code.is_null(part) for part in nullable], "OR")
@@ -174,22 +174,22 @@ def extreme(operands: Sequence[Expr], name: str) -> Expr:
 
 def quotient_or_zero(dividend: Expr, divisor: Expr, *, of_null: bool) -> Expr:
     """Return a quotient that is zero where the divisor is zero, or NULL if of_null."""
-    dividend, divisor = rewrites.as_number(dividend), rewrites.as_number(divisor)
+    dividend, divisor = arithmetic.as_number(dividend), arithmetic.as_number(divisor)
     # The divisor is not zero when it divides: a CASE alone does not prevent the division.
     safe = exprs.derived(code.call("nullif", divisor, 0), divisor.type, [divisor], nullable=True)
-    quotient = rewrites.divide(dividend, safe)
+    quotient = arithmetic.divide(dividend, safe)
     parts = [dividend, divisor]
     if _is_long(divisor):
         word = "_div0null" if of_null else "_div0"
         if quotient.type.name == "real":
-            exact = [rewrites.cast(part, sqltypes.REAL) for part in parts]
+            exact = [casts.cast(part, sqltypes.REAL) for part in parts]
             name = f"{word}_real"
         else:
-            exact = [rewrites.widened(part) for part in parts]
+            exact = [arithmetic.widened(part) for part in parts]
             name = "_".join([word, str(quotient.type.scale), *map(_digits, exact)])
-        computed = code.kernel(name, *(rewrites.as_arrow(part, part.type) for part in exact))
+        computed = code.kernel(name, *(casts.as_arrow(part, part.type) for part in exact))
         return exprs.derived(code.exactly(computed, quotient.type), quotient.type, parts)
-    zero = rewrites.cast(exprs.integer(0), quotient.type)
+    zero = casts.cast(exprs.integer(0), quotient.type)
     is_zero = code.infix(divisor, "=", 0)
     if of_null:
         is_zero = code.infix(is_zero, "OR", code.is_null(divisor))

@@ -19,14 +19,16 @@ from sqlglot import exp
 from sql import errors, limits
 from sql.dialect import (
     aggregates,
+    arithmetic,
     builders,
+    casts,
     choices,
     columns,
+    comparisons,
     functions,
     lambdas,
     moments,
     octets,
-    rewrites,
     semistructured,
     shapes,
     sqltypes,
@@ -98,7 +100,7 @@ def read_by_session(bound: Expr, context: shapes.Context) -> Expr:
     """Return an expression so that, if it is a text, the session's models read dates in it."""
     if context.inputs is None or bound.type.name != "text" or bound.type.inputs is not None:
         return bound
-    return rewrites.read_by(bound, context.inputs)
+    return casts.read_by(bound, context.inputs)
 
 
 def _check_growth(node: Any, bound: Expr) -> None:
@@ -229,7 +231,7 @@ def _interval(node: exp.Interval, scope: NameResolver) -> Expr:
         target = sqltypes.interval_of(f"INTERVAL {unit.this.name} TO {unit.expression.name}")
         if target is None:
             raise errors.unsupported(f"INTERVAL of {unit.this.name} TO {unit.expression.name}")
-        return rewrites.cast(exprs.text(value.name), target)
+        return casts.cast(exprs.text(value.name), target)
     text = f"{value.name} {unit.name if unit is not None else ''}".strip()
     parts = INTERVAL_PART.findall(text)
     if not parts or INTERVAL_PART.sub("", text).replace(",", "").strip():
@@ -243,8 +245,8 @@ def _interval(node: exp.Interval, scope: NameResolver) -> Expr:
                 months += count * {"year": 12, "quarter": 3, "month": 1}[part]
             case "week" | "day":
                 days += count * {"week": 7, "day": 1}[part]
-            case _ if part in rewrites.MICROSECONDS:
-                micros += count * rewrites.MICROSECONDS[part]
+            case _ if part in casts.MICROSECONDS:
+                micros += count * casts.MICROSECONDS[part]
             case _:
                 raise errors.unsupported(f"INTERVAL of {part}")
     step = f"{months} months {days} days {micros // 10**6} seconds {micros % 10**6} microseconds"
@@ -274,7 +276,7 @@ def _chain(node: Any, node_type: Any, terms_max: int) -> list[Any]:
 def _connective(word: str, node_type: type, terms_max: int) -> Callable[[Any, NameResolver], Expr]:
     def handler(node: Any, scope: NameResolver) -> Expr:
         parts = [
-            rewrites.as_boolean(bind(part, scope)) for part in _chain(node, node_type, terms_max)
+            comparisons.as_boolean(bind(part, scope)) for part in _chain(node, node_type, terms_max)
         ]
         return exprs.derived(code.joined(_apart(parts, word), word), sqltypes.BOOLEAN, parts)
 
@@ -320,7 +322,7 @@ def _not(node: exp.Not, scope: NameResolver) -> Expr:
         inner = inner.this.this
     if isinstance(inner, exp.In):
         return _in(inner, scope, negated=True)
-    operand = rewrites.as_boolean(bind(inner, scope))
+    operand = comparisons.as_boolean(bind(inner, scope))
     return exprs.derived(code.not_(operand), sqltypes.BOOLEAN, [operand])
 
 
@@ -333,7 +335,7 @@ def _comparison(operator: str) -> Callable[[Any, NameResolver], Expr]:
             return _quantified(node, left, right, operator, scope)
         if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return _row_comparison(left, right, operator, scope)
-        return rewrites.compare(bind(left, scope), bind(right, scope), operator)
+        return comparisons.compare(bind(left, scope), bind(right, scope), operator)
 
     return handler
 
@@ -359,7 +361,7 @@ def _quantified(node: Any, left: Any, right: Any, operator: str, scope: NameReso
     if not is_query:
         return _among(operand, right, operator, scope)
     compared = OPPOSITES[operator] if of_all else operator
-    rewrites.check_stable(operand)
+    casts.check_stable(operand)
     some = _some_of_query(operand, right.this, compared, scope)
     return exprs.derived(code.not_(some), sqltypes.BOOLEAN, [some]) if of_all else some
 
@@ -373,7 +375,7 @@ def _among(operand: Expr, right: Any, operator: str, scope: NameResolver) -> Exp
     nodes = values.expressions if isinstance(values, exp.Tuple) else [values.unnest()]
     if len(nodes) > limits.JOINED_MAX:
         raise errors.list_too_long(len(nodes), limits.JOINED_MAX)
-    parts = [rewrites.compare(operand, bind(node, scope), operator) for node in nodes]
+    parts = [comparisons.compare(operand, bind(node, scope), operator) for node in nodes]
     word = "AND" if isinstance(right, exp.All) else "OR"
     return exprs.derived(code.joined(parts, word), sqltypes.BOOLEAN, parts)
 
@@ -389,7 +391,7 @@ def _some_of_query(operand: Expr, query: Any, operator: str, scope: NameResolver
         call = exp.Anonymous(this=name, expressions=[of])
         source = exp.Subquery(this=query)
         value = scope.scalar_query(exp.Select(expressions=[call], from_=exp.From(this=source)))
-        rewrites.check_stable(value)
+        casts.check_stable(value)
         return value
 
     ends = {"<": ["MAX"], "<=": ["MAX"], ">": ["MIN"], ">=": ["MIN"]}.get(operator, ["MIN", "MAX"])
@@ -399,7 +401,7 @@ def _some_of_query(operand: Expr, query: Any, operator: str, scope: NameResolver
         compared_type.name == own_type.name or (compared_type.is_temporal and own_type.is_temporal)
     ):
         raise errors.unsupported(f"{operator} ANY or ALL of a query of another type")
-    tests = [rewrites.compare(operand, value, operator) for value in values]
+    tests = [comparisons.compare(operand, value, operator) for value in values]
     counted = aggregate("COUNT", exp.Star())
     present = aggregate("COUNT", column)
     unknown = code.joined([code.is_null(operand), code.infix(present, "<", counted)], "OR")
@@ -418,7 +420,7 @@ def _row_comparison(left: exp.Tuple, right: exp.Tuple, operator: str, scope: Nam
     if operator not in ("=", "<>") or len(left.expressions) != len(right.expressions):
         raise errors.unsupported("comparison of rows")
     parts = [
-        rewrites.compare(bind(ours, scope), bind(theirs, scope), operator)
+        comparisons.compare(bind(ours, scope), bind(theirs, scope), operator)
         for ours, theirs in zip(left.expressions, right.expressions, strict=True)
     ]
     word = "AND" if operator == "=" else "OR"
@@ -434,7 +436,7 @@ def _arithmetic(node: Any, scope: NameResolver) -> Expr:
         operators.append(ARITHMETIC[type(first)])
         first = first.this
     start, *rest = _chain(node, node_types, limits.TERMS_MAX)
-    if operators[-1] is rewrites.remainder and _is_digest(start):
+    if operators[-1] is arithmetic.remainder and _is_digest(start):
         combined = _digest_remainder(start, bind(rest[0], scope), scope)
         operators.pop()
         rest = rest[1:]
@@ -472,28 +474,28 @@ def _digest_remainder(node: Any, divisor: Expr, scope: NameResolver) -> Expr:
         text = bind(node.unnest().expressions[0], scope)
         if text.type.name == "text":
             name = f"_real_of_text_{('X' * DIGEST_DIGITS).encode().hex()}"
-            number = code.kernel(name, rewrites.as_arrow(text, sqltypes.TEXT))
+            number = code.kernel(name, casts.as_arrow(text, sqltypes.TEXT))
             dividend = exprs.derived(number, sqltypes.REAL, [text])
-    return rewrites.remainder(dividend, divisor)
+    return arithmetic.remainder(dividend, divisor)
 
 
 def _subtract(left: Expr, right: Expr) -> Expr:
-    return rewrites.add(left, right, negative=True)
+    return arithmetic.add(left, right, negative=True)
 
 
 SUMS = (exp.Add, exp.Sub)
 PRODUCTS = (exp.Mul, exp.Div, exp.Mod)
 ARITHMETIC: Mapping[type, Callable[[Expr, Expr], Expr]] = {
-    exp.Add: rewrites.add,
+    exp.Add: arithmetic.add,
     exp.Sub: _subtract,
-    exp.Mul: rewrites.multiply,
-    exp.Div: rewrites.divide,
-    exp.Mod: rewrites.remainder,
+    exp.Mul: arithmetic.multiply,
+    exp.Div: arithmetic.divide,
+    exp.Mod: arithmetic.remainder,
 }
 
 
 def _negate(node: exp.Neg, scope: NameResolver) -> Expr:
-    return rewrites.negate(bind(node.this, scope))
+    return arithmetic.negate(bind(node.this, scope))
 
 
 def _paren(node: exp.Paren, scope: NameResolver) -> Expr:
@@ -504,7 +506,7 @@ def _concat(node: exp.DPipe, scope: NameResolver) -> Expr:
     parts = [bind(part, scope) for part in _chain(node, exp.DPipe, limits.JOINED_MAX)]
     if all(part.type.name == "binary" for part in parts):
         return octets.joined(parts)
-    return rewrites.concat(parts, scope.environment.context.forms)
+    return comparisons.concat(parts, scope.environment.context.forms)
 
 
 def _between(node: exp.Between, scope: NameResolver) -> Expr:
@@ -538,12 +540,12 @@ def _in(node: exp.In, scope: NameResolver, *, negated: bool = False) -> Expr:
     # the other has not, by their texts: right for constants that are not NULL. Of a CASE in a list,
     # it takes the first result for a constant.
     listed = [member for member in members if member.is_literal and member.literal is not None]
-    pairs = [rewrites.comparable(operands[0], member) for member in listed]
+    pairs = [comparisons.comparable(operands[0], member) for member in listed]
     if operands[0].type.name == "null" or not _are_alike([pair[0] for pair in pairs]):
         listed, pairs = [], []
     ids = {id(member) for member in listed}
     compared = [
-        rewrites.compare(operands[0], member, "=") for member in members if id(member) not in ids
+        comparisons.compare(operands[0], member, "=") for member in members if id(member) not in ids
     ]
     conditions: list[Expr] = []
     if pairs:
@@ -562,7 +564,7 @@ def _in_list(pairs: list[tuple[Expr, Expr]], *, negated: bool) -> Expr:
     is_plain = all(member.is_literal and member.literal for _, member in pairs)
     if pairs[0][0].type.name == "real" and not is_plain:
         # The engine's lists tell -0.0 from 0.0.
-        pairs = [(rewrites.as_key(one), rewrites.as_key(other)) for one, other in pairs]
+        pairs = [(casts.as_key(one), casts.as_key(other)) for one, other in pairs]
     operand, members = pairs[0][0], tuple(member for _, member in pairs)
     among = code.Among(operand=operand, members=members, negated=negated)
     return exprs.derived(among, sqltypes.BOOLEAN, [operand, *members])
@@ -599,7 +601,7 @@ def _row_in(
         if not isinstance(member, exp.Tuple) or len(member.expressions) != len(operands):
             raise errors.unsupported("IN of rows of another width")
         same = [
-            rewrites.compare(ours, bind(theirs, scope), "=")
+            comparisons.compare(ours, bind(theirs, scope), "=")
             for ours, theirs in zip(operands, member.expressions, strict=True)
         ]
         rows.append(exprs.derived(code.joined(same, "AND"), sqltypes.BOOLEAN, same))
@@ -613,7 +615,7 @@ def _is(node: exp.Is, scope: NameResolver) -> Expr:
     if isinstance(right, exp.Not) and isinstance(right.this, exp.Null):
         return exprs.derived(code.is_not_null(operand), sqltypes.BOOLEAN, [operand], nullable=False)
     if isinstance(right, exp.Boolean):
-        truth = rewrites.as_boolean(operand)
+        truth = comparisons.as_boolean(operand)
         test = code.Postfix(operand=truth, words="IS TRUE" if right.this else "IS FALSE")
         return exprs.derived(test, sqltypes.BOOLEAN, [operand], nullable=False)
     raise errors.unsupported(f"IS {construct_name(right)}")
@@ -624,7 +626,7 @@ def _like(node: Any, scope: NameResolver, *, escape: str | None = None) -> Expr:
     value, pattern = bind(node.this, scope), node.expression
     if isinstance(pattern, exp.Any | exp.All):
         return _like_many(value, pattern, scope, escape=escape, ignore_case=ignore_case)
-    return rewrites.like(
+    return comparisons.like(
         value,
         bind(pattern, scope),
         escape=escape,
@@ -639,7 +641,7 @@ def _like_many(
     inner = patterns.this
     listed = inner.expressions if isinstance(inner, exp.Tuple) else [inner.unnest()]
     parts = [
-        rewrites.like(
+        comparisons.like(
             value,
             bind(item, scope),
             escape=escape,
@@ -662,7 +664,7 @@ def _escape(node: exp.Escape, scope: NameResolver) -> Expr:
 
 
 def _regexp(node: exp.RegexpLike, scope: NameResolver) -> Expr:
-    return rewrites.regexp_like(bind(node.this, scope), bind(node.expression, scope))
+    return comparisons.regexp_like(bind(node.this, scope), bind(node.expression, scope))
 
 
 def _case(node: exp.Case, scope: NameResolver) -> Expr:
@@ -673,7 +675,7 @@ def _case(node: exp.Case, scope: NameResolver) -> Expr:
     otherwise = None if default is None else bind(default, scope)
     if node.this is not None:
         return choices.switch(bind(node.this, scope), whens, otherwise, with_null=False)
-    tests = [(rewrites.as_boolean(condition), result) for condition, result in whens]
+    tests = [(comparisons.as_boolean(condition), result) for condition, result in whens]
     return choices.case(tests, otherwise)
 
 
@@ -684,20 +686,20 @@ def _cast(node: Any, scope: NameResolver, *, lenient: bool = False) -> Expr:
     target = columns.cast_type(node.to, timestamp=context.timestamp_mapping)
     operand = node.this
     value = bind(operand, scope)
-    digits = columns.fraction_digits(node.to) if target.name in rewrites.CLOCKS else None
+    digits = columns.fraction_digits(node.to) if target.name in casts.CLOCKS else None
     if digits is not None:
-        return rewrites.cast_to_digits(value, target, digits, lenient=lenient)
-    if rewrites.is_of_nanoseconds(value) and target.name == "timestamp_ntz":
+        return casts.cast_to_digits(value, target, digits, lenient=lenient)
+    if casts.is_of_nanoseconds(value) and target.name == "timestamp_ntz":
         return value
-    if target.name in rewrites.CLOCKS and not builders.has_bind(operand):
-        rewrites.check_whole_epoch(value)
-    converted = rewrites.cast(value, target, lenient=lenient, forms=context.forms)
+    if target.name in casts.CLOCKS and not builders.has_bind(operand):
+        casts.check_whole_epoch(value)
+    converted = casts.cast(value, target, lenient=lenient, forms=context.forms)
     if target.name == "text" and converted.type.name == "text":
         # The length is the one that the cast names, however short its value is known to be.
         converted = exprs.retyped(
             converted, dataclasses.replace(converted.type, length=target.length)
         )
-    return rewrites.with_all_digits(converted)
+    return casts.with_all_digits(converted)
 
 
 def _try_cast(node: exp.TryCast, scope: NameResolver) -> Expr:
@@ -801,7 +803,7 @@ def _ordering(node: exp.Order, scope: NameResolver) -> dict[str, Any]:
 
 def sort_key(value: Expr) -> Expr:
     """Return that by which the engine orders values as Snowflake does."""
-    return rewrites.as_variant_order(value) if value.type.is_variant else rewrites.as_instant(value)
+    return casts.as_variant_order(value) if value.type.is_variant else casts.as_instant(value)
 
 
 def direction(node: exp.Ordered) -> str:
@@ -853,7 +855,7 @@ def _window(node: exp.Window, scope: NameResolver) -> Expr:
     if node.args.get("alias") is not None:
         raise errors.unsupported("a named window")
     name = str(call.this).upper()
-    partition = [rewrites.as_key(bind(item, scope)) for item in node.args.get("partition_by") or ()]
+    partition = [casts.as_key(bind(item, scope)) for item in node.args.get("partition_by") or ()]
     order = node.args.get("order")
     ordering: dict[str, Any] = {"order": (), "order_parts": ()}
     if order is not None:
@@ -943,7 +945,7 @@ def _frame_end(place: Any, side: Any, scope: NameResolver) -> str:
 def _if(node: exp.If, scope: NameResolver) -> Expr:
     otherwise = node.args.get("false")
     return choices.case(
-        [(rewrites.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
+        [(comparisons.as_boolean(bind(node.this, scope)), bind(node.args["true"], scope))],
         None if otherwise is None else bind(otherwise, scope),
     )
 
@@ -998,7 +1000,7 @@ def _instant_literal(logical: str, value: Any) -> Expr:
             local = naive + datetime.timedelta(minutes=value.offset_minutes)
         except OverflowError:
             raise errors.bad_binding("value", "is outside the years 1 to 9999") from None
-        return rewrites.zoned_constant(local, value.offset_minutes, is_bind=True)
+        return casts.zoned_constant(local, value.offset_minutes, is_bind=True)
     return exprs.timestamp(naive.replace(tzinfo=datetime.UTC))
 
 

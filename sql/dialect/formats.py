@@ -97,7 +97,7 @@ def engine_pattern(model: str) -> str:
     """Return the pattern for writing by model; raises SqlError 000002 for an unknown element.
 
     It is the engine's, but for `%:::z`, the hours of an offset, and for numbers of digits of a
-    second from 1 to 9, of which the engine has 3, 6 and 9 (`sql.dialect.rewrites.moment_text`).
+    second from 1 to 9, of which the engine has 3, 6 and 9 (`sql.dialect.casts.moment_text`).
     """
     return _pattern(model, ELEMENTS)
 

@@ -17,8 +17,11 @@ from sqlglot import exp
 from sql import errors, kernels, limits, outcomes, searches
 from sql.dialect import (
     aggregates,
+    arithmetic,
     builders,
+    casts,
     choices,
+    comparisons,
     formats,
     generation,
     hashes,
@@ -29,7 +32,6 @@ from sql.dialect import (
     number_texts,
     octets,
     regexps,
-    rewrites,
     semistructured,
     sketches,
     sqltypes,
@@ -106,7 +108,7 @@ def _arity(call: FunctionCall, row: builders.Function) -> errors.SqlError:
 
 def _count_of(argument: Expr) -> Expr:
     """Return a length argument as a whole number of at least zero."""
-    number = rewrites.round_half_away(argument)
+    number = arithmetic.round_half_away(argument)
     if isinstance(number.literal, int):
         return exprs.integer(max(number.literal, 0))
     count: code.Code = code.exactly(number, sqltypes.integer())
@@ -138,9 +140,9 @@ def _left_or_right(name: str) -> builders.Builder:
 def _substring(call: FunctionCall) -> Expr:
     if octets.takes(call, 0):
         length = [_count_of(call.arg(2))] if len(call.nodes) > 2 else []
-        return octets.part(call.arg(0), rewrites.round_half_away(call.arg(1)), length)
+        return octets.part(call.arg(0), arithmetic.round_half_away(call.arg(1)), length)
     value = call.text(0)
-    start = rewrites.round_half_away(call.arg(1))
+    start = arithmetic.round_half_away(call.arg(1))
     parts = [value, start]
     length = [_count_of(call.arg(2))] if len(call.nodes) > 2 else []
     parts += length
@@ -180,7 +182,7 @@ def _length(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name == "binary":
         return _octet_length(call)
-    value = rewrites.cast(value, sqltypes.TEXT)
+    value = casts.cast(value, sqltypes.TEXT)
     return builders.small_integer(code.call("character_length", value), [value])
 
 
@@ -189,7 +191,7 @@ def _octet_length(call: FunctionCall) -> Expr:
     if value.type.name == "binary":
         digits = code.call("character_length", code.call("encode", value, "hex"))
         return builders.small_integer(code.infix(digits, "/", 2), [value])
-    value = rewrites.cast(value, sqltypes.TEXT)
+    value = casts.cast(value, sqltypes.TEXT)
     return builders.small_integer(code.call("octet_length", value), [value])
 
 
@@ -232,11 +234,11 @@ def _space(call: FunctionCall) -> Expr:
 
 def _split_part(call: FunctionCall) -> Expr:
     value, delimiter = _first_two(call)
-    index = rewrites.round_half_away(call.arg(2))
+    index = arithmetic.round_half_away(call.arg(2))
     if isinstance(index.literal, int):
         split = code.call("split_part", value, delimiter, code.Token(text=str(index.literal or 1)))
     else:
-        texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiter))
+        texts = (casts.as_arrow(part, sqltypes.TEXT) for part in (value, delimiter))
         split = code.kernel("_split_part", *texts, code.exactly(index, sqltypes.integer()))
     return builders.text_result(split, [value, delimiter, index])
 
@@ -254,28 +256,28 @@ WORD_DELIMITERS = ' \t\n\r\f\v!?@"^#$&~_,.:;+-*%/|\\[](){}<>'
 
 def _initcap(call: FunctionCall) -> Expr:
     parts = [call.text(0), call.text(1) if len(call.nodes) > 1 else exprs.text(WORD_DELIMITERS)]
-    exact = (rewrites.as_arrow(part, sqltypes.TEXT) for part in parts)
+    exact = (casts.as_arrow(part, sqltypes.TEXT) for part in parts)
     return builders.text_result(code.kernel("_initcap", *exact), parts)
 
 
 def _concat(call: FunctionCall) -> Expr:
     if call.args and all(operand.type.name == "binary" for operand in call.args):
         return octets.joined(call.args)
-    return rewrites.concat(call.args, call.context.forms)
+    return comparisons.concat(call.args, call.context.forms)
 
 
 def _concat_ws(call: FunctionCall) -> Expr:
     separator, *rest = call.args
     if len(rest) == 1 and separator.nullable:
         present = exprs.derived(code.is_not_null(separator), sqltypes.BOOLEAN, [separator])
-        whole = rewrites.cast(rest[0], sqltypes.TEXT, forms=call.context.forms)
+        whole = casts.cast(rest[0], sqltypes.TEXT, forms=call.context.forms)
         return choices.case([(present, whole)], None)
     joined = []
     for index, part in enumerate(rest):
         if index:
             joined.append(separator)
         joined.append(part)
-    return rewrites.concat(joined, call.context.forms)
+    return comparisons.concat(joined, call.context.forms)
 
 
 def _sha2(call: FunctionCall) -> Expr:
@@ -305,8 +307,8 @@ def _sha2_digest(call: FunctionCall) -> code.FunctionUse:
 def _strtok(call: FunctionCall) -> Expr:
     value = call.text(0)
     delimiters = call.text(1) if len(call.nodes) > 1 else exprs.text(" ")
-    number = rewrites.round_half_away(call.arg(2)) if len(call.nodes) > 2 else exprs.integer(1)
-    texts = (rewrites.as_arrow(part, sqltypes.TEXT) for part in (value, delimiters))
+    number = arithmetic.round_half_away(call.arg(2)) if len(call.nodes) > 2 else exprs.integer(1)
+    texts = (casts.as_arrow(part, sqltypes.TEXT) for part in (value, delimiters))
     part = code.kernel("_strtok", *texts, code.exactly(number, sqltypes.integer()))
     return exprs.derived(part, sqltypes.TEXT, [value, delimiters, number], nullable=True)
 
@@ -333,7 +335,7 @@ def _edit_distance(call: FunctionCall) -> Expr:
 
 def _hex_decode(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        value = rewrites.cast(call.text(0), sqltypes.BINARY, lenient=lenient)
+        value = casts.cast(call.text(0), sqltypes.BINARY, lenient=lenient)
         return _decoded(value, target, lenient=lenient)
 
     return build_one
@@ -348,7 +350,7 @@ def _base64_decode(target: sqltypes.SqlType, *, lenient: bool = False) -> builde
 
 def _from_base64(value: Expr, *, lenient: bool) -> Expr:
     name = "_try_base64_decode" if lenient else "_base64_decode"
-    decoded = code.kernel(name, rewrites.as_arrow(value, sqltypes.TEXT))
+    decoded = code.kernel(name, casts.as_arrow(value, sqltypes.TEXT))
     return exprs.derived(decoded, sqltypes.BINARY, [value], nullable=lenient or None)
 
 
@@ -356,7 +358,7 @@ def _decoded(value: Expr, target: sqltypes.SqlType, *, lenient: bool) -> Expr:
     if target.name == "binary":
         return value
     name = "_try_utf8" if lenient else "_utf8"
-    text = code.kernel(name, rewrites.as_arrow(value, sqltypes.BINARY))
+    text = code.kernel(name, casts.as_arrow(value, sqltypes.BINARY))
     return exprs.derived(text, sqltypes.TEXT, [value], nullable=lenient or None)
 
 
@@ -378,12 +380,12 @@ BASE64_MARKS = "+/="
 
 
 def _chr(call: FunctionCall) -> Expr:
-    point = rewrites.round_half_away(call.arg(0))
+    point = arithmetic.round_half_away(call.arg(0))
     return builders.text_result(code.call("chr", code.arrow(point, "Int64")), [point])
 
 
 def _regexp_like(call: FunctionCall) -> Expr:
-    return rewrites.regexp_like(call.arg(0), call.arg(1), str(call.constant(2, "c")))
+    return comparisons.regexp_like(call.arg(0), call.arg(1), str(call.constant(2, "c")))
 
 
 def _regexp_replace(call: FunctionCall) -> Expr:
@@ -392,7 +394,7 @@ def _regexp_replace(call: FunctionCall) -> Expr:
     position, occurrence = call.whole(3, 1), call.whole(4, 0)
     if position < 1 or occurrence < 0:
         raise call.invalid()
-    flags = rewrites.regexp_flags(str(call.constant(5, "c")))
+    flags = comparisons.regexp_flags(str(call.constant(5, "c")))
     if position != 1 or occurrence > 1:
         flagged = code.infix(flags, "||", pattern) if flags else pattern
         texts = [code.exactly(part, sqltypes.TEXT) for part in (value, flagged, replacement)]
@@ -413,7 +415,7 @@ def _regexp_count(call: FunctionCall) -> Expr:
     start = call.whole(2, 1)
     if start < 1:
         raise call.invalid()
-    flags = rewrites.regexp_flags(str(call.constant(3, "c")))
+    flags = comparisons.regexp_flags(str(call.constant(3, "c")))
     start = min(start, sqltypes.INT64_HIGH)  # no text is longer
     counted = code.call("regexp_count", value, code.infix(flags, "||", pattern), start)
     return builders.small_integer(counted, [value, pattern])
@@ -423,7 +425,7 @@ def _regexp_substr(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     start, occurrence = _match_place(call)
     parameters = str(call.constant(4, "c"))
-    flags = rewrites.regexp_flags(parameters)
+    flags = comparisons.regexp_flags(parameters)
     group = _group(call, pattern, parameters, 5)
     matched = _matched("substr", value, flags, pattern, (start, occurrence, group))
     return exprs.derived(matched, sqltypes.TEXT, [value, pattern], nullable=True)
@@ -434,7 +436,7 @@ def _regexp_substr_all(call: FunctionCall) -> Expr:
     value, pattern = _first_two(call)
     start, occurrence = _match_place(call)
     parameters = str(call.constant(4, "c"))
-    flags = rewrites.regexp_flags(parameters)
+    flags = comparisons.regexp_flags(parameters)
     group = _group(call, pattern, parameters, 5)
     matched = _matched("all", value, flags, pattern, (start, occurrence, group))
     return exprs.derived(matched, sqltypes.ARRAY, [value, pattern])
@@ -452,7 +454,7 @@ def _search(call: FunctionCall) -> Expr:
     if analyzer not in searches.ANALYZERS or mode not in ("OR", "AND"):
         raise call.refuse(f"{analyzer.upper()} in mode {mode}")
     texts = [
-        rewrites.cast(column, sqltypes.TEXT)
+        casts.cast(column, sqltypes.TEXT)
         for column in call.several(0)
         if column.type.name in ("text", "variant", "null")
     ]
@@ -486,7 +488,7 @@ def _permissive(name: str) -> builders.Builder:
         if permissive not in (0, 1):
             raise call.invalid()
         named = f"{name}_permissive" if permissive else name
-        computed = code.kernel(named, rewrites.as_arrow(text, sqltypes.TEXT), *words)
+        computed = code.kernel(named, casts.as_arrow(text, sqltypes.TEXT), *words)
         return exprs.derived(computed, sqltypes.OBJECT, [text])
 
     return build
@@ -500,7 +502,7 @@ def _regexp_instr(call: FunctionCall) -> Expr:
     if option not in (0, 1):
         raise call.invalid()
     group = _group(call, pattern, parameters, 6)
-    flags = rewrites.regexp_flags(parameters)
+    flags = comparisons.regexp_flags(parameters)
     places = (start, occurrence, group)
     place = _matched("end" if option else "instr", value, flags, pattern, places)
     return builders.small_integer(place, [value, pattern])
@@ -520,7 +522,7 @@ def _matched(
     name = "_".join(("_regexp", wanted, *map(str, places)))
     flagged = code.infix(flags, "||", pattern) if flags else pattern
     return code.kernel(
-        name, rewrites.as_arrow(value, sqltypes.TEXT), code.exactly(flagged, sqltypes.TEXT)
+        name, casts.as_arrow(value, sqltypes.TEXT), code.exactly(flagged, sqltypes.TEXT)
     )
 
 
@@ -550,11 +552,11 @@ def _group(call: FunctionCall, pattern: Expr, parameters: str, index: int) -> in
 
 def _real(name: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        parts = [rewrites.cast(rewrites.as_number(item), sqltypes.REAL) for item in call.args]
+        parts = [casts.cast(arithmetic.as_number(item), sqltypes.REAL) for item in call.args]
         listed: list[code.Part] = list(parts)
         if name in kernels.DOMAINS:
             listed = [
-                code.kernel(f"_domain_{name}", rewrites.as_arrow(part, sqltypes.REAL))
+                code.kernel(f"_domain_{name}", casts.as_arrow(part, sqltypes.REAL))
                 for part in parts
             ]
         return builders.real_result(code.call(name, *listed), parts)
@@ -563,11 +565,11 @@ def _real(name: str) -> builders.Builder:
 
 
 def _abs(call: FunctionCall) -> Expr:
-    value = rewrites.as_number(call.arg(0))
+    value = arithmetic.as_number(call.arg(0))
     sql_type = value.type
     if sql_type.is_integer:
         if sql_type.low == sqltypes.INT64_LOW:
-            value = rewrites.cast(value, sqltypes.number(19)) if sql_type.wide else value
+            value = casts.cast(value, sqltypes.number(19)) if sql_type.wide else value
         bound = max(abs(sql_type.low), abs(sql_type.high))
         sql_type = dataclasses.replace(sql_type, low=0, high=min(bound, sqltypes.INT64_HIGH))
     size = exprs.derived(code.call("abs", value), sql_type, [value])
@@ -580,7 +582,7 @@ def _whole(name: str) -> builders.Builder:
     """CEIL and FLOOR."""
 
     def build_one(call: FunctionCall) -> Expr:
-        value = rewrites.as_number(call.arg(0))
+        value = arithmetic.as_number(call.arg(0))
         if len(call.nodes) > 1 and not call.arg(1).is_literal:
             return _at_digits(call, value, name)
         digits = call.whole(1, 0)
@@ -613,7 +615,7 @@ def _truncate(call: FunctionCall) -> Expr:
 
 
 def _rounded(call: FunctionCall, name: str) -> Expr:
-    value = rewrites.as_number(call.arg(0))
+    value = arithmetic.as_number(call.arg(0))
     if name == "round" and len(call.nodes) > 2:
         mode = str(call.constant(2)).upper()
         if mode not in ROUNDING_MODES:
@@ -630,7 +632,7 @@ def _rounded(call: FunctionCall, name: str) -> Expr:
         return value
     scale = max(digits, 0)
     if sql_type.is_integer:
-        value = rewrites.cast(value, sqltypes.number(20))
+        value = casts.cast(value, sqltypes.number(20))
     result = sqltypes.number(min(sql_type.precision + 1, sqltypes.PRECISION_MAX), scale)
     if sql_type.is_integer:
         wide = sqltypes.number(20)
@@ -650,10 +652,10 @@ ROUNDING_MODES = {"HALF_AWAY_FROM_ZERO": "round", "HALF_TO_EVEN": "half_even"}
 
 def _at_digits(call: FunctionCall, value: Expr, mode: str) -> Expr:
     """Return a number rounded by a kernel; it keeps its scale if a column gives the digits."""
-    digits = rewrites.round_half_away(call.arg(1)) if len(call.nodes) > 1 else exprs.integer(0)
-    places = rewrites.as_arrow(digits, sqltypes.integer())
+    digits = arithmetic.round_half_away(call.arg(1)) if len(call.nodes) > 1 else exprs.integer(0)
+    places = casts.as_arrow(digits, sqltypes.integer())
     if value.type.name == "real":
-        computed = code.kernel(f"_rounded_{mode}", rewrites.as_arrow(value, value.type), places)
+        computed = code.kernel(f"_rounded_{mode}", casts.as_arrow(value, value.type), places)
         return _rounded_real(computed, value, digits)
     scale = value.type.scale
     # Up and down, a number before the point of any size is rounded to the unit: 0.5 to 100.
@@ -662,32 +664,32 @@ def _at_digits(call: FunctionCall, value: Expr, mode: str) -> Expr:
     result = sqltypes.number(exact.precision + 1, exact.scale)
     computed = code.kernel(
         f"_rounded_{mode}_{exact.precision}_{exact.scale}",
-        code.exactly(rewrites.cast(value, exact), exact),
+        code.exactly(casts.cast(value, exact), exact),
         places,
     )
     rounded = exprs.derived(computed, result, [value, digits])
     if isinstance(digits.literal, int) and digits.literal < scale:
-        return rewrites.cast(rounded, sqltypes.number(result.precision, max(digits.literal, 0)))
+        return casts.cast(rounded, sqltypes.number(result.precision, max(digits.literal, 0)))
     return rounded
 
 
 def _mod(call: FunctionCall) -> Expr:
-    return rewrites.remainder(call.arg(0), call.arg(1))
+    return arithmetic.remainder(call.arg(0), call.arg(1))
 
 
 def _width_bucket(call: FunctionCall) -> Expr:
     """The number of the interval, of equal ones between two ends, in which a number lies."""
     parts = [
-        rewrites.cast(rewrites.as_number(call.arg(place)), sqltypes.REAL) for place in (0, 1, 2)
+        casts.cast(arithmetic.as_number(call.arg(place)), sqltypes.REAL) for place in (0, 1, 2)
     ]
-    count = rewrites.round_half_away(call.arg(3))
+    count = arithmetic.round_half_away(call.arg(3))
     exact = (code.exactly(part, sqltypes.REAL) for part in parts)
     bucket = code.kernel("_width_bucket", *exact, code.exactly(count, sqltypes.integer()))
     return builders.small_integer(bucket, [*parts, count])
 
 
 def _sign(call: FunctionCall) -> Expr:
-    value = rewrites.as_number(call.arg(0))
+    value = arithmetic.as_number(call.arg(0))
     if value.type.name == "fixed":
         # The engine's function would answer NaN for NaN; a NUMBER has none.
         of_float = code.call("signum", code.exactly(value, sqltypes.REAL))
@@ -699,7 +701,7 @@ def _sign(call: FunctionCall) -> Expr:
 
 
 def _square(call: FunctionCall) -> Expr:
-    value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    value = casts.cast(arithmetic.as_number(call.arg(0)), sqltypes.REAL)
     return builders.real_result(code.infix(value, "*", value), [value])
 
 
@@ -717,12 +719,12 @@ def _shift(call: FunctionCall, *, is_right: bool) -> Expr:
         raise call.refuse(f"a count that is not between 0 and {SHIFT_MAX}")
     if is_right:
         return _bits(">>")(call)
-    return rewrites.multiply(rewrites.round_half_away(call.arg(0)), exprs.integer(1 << count))
+    return arithmetic.multiply(arithmetic.round_half_away(call.arg(0)), exprs.integer(1 << count))
 
 
 def _bits(operator: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        parts = [rewrites.round_half_away(item) for item in call.args]
+        parts = [arithmetic.round_half_away(item) for item in call.args]
         if not all(part.type.is_integer for part in parts):
             raise call.refuse("numbers beyond 64 bits")
         return exprs.derived(code.joined(parts, operator), sqltypes.integer(), parts)
@@ -732,7 +734,7 @@ def _bits(operator: str) -> builders.Builder:
 
 def _bitnot(call: FunctionCall) -> Expr:
     """BITNOT: -1 - x, which has each bit of x the other way around."""
-    value = rewrites.round_half_away(call.arg(0))
+    value = arithmetic.round_half_away(call.arg(0))
     if not value.type.is_integer:
         raise call.refuse("a number beyond 64 bits")
     exact = code.exactly(value, sqltypes.integer())
@@ -740,14 +742,14 @@ def _bitnot(call: FunctionCall) -> Expr:
 
 
 def _factorial(call: FunctionCall) -> Expr:
-    value = rewrites.round_half_away(call.arg(0))
-    product = code.kernel("_factorial", rewrites.as_arrow(value, sqltypes.integer()))
+    value = arithmetic.round_half_away(call.arg(0))
+    product = code.kernel("_factorial", casts.as_arrow(value, sqltypes.integer()))
     return exprs.derived(product, sqltypes.number(sqltypes.PRECISION_MAX), [value])
 
 
 def _getbit(call: FunctionCall) -> Expr:
     """GETBIT: the bit at a place from the right; a negative number goes on with ones."""
-    value, place = (rewrites.round_half_away(item) for item in call.args)
+    value, place = (arithmetic.round_half_away(item) for item in call.args)
     if not value.type.is_integer:
         raise call.refuse("numbers beyond 64 bits")
     if isinstance(place.literal, int) and place.literal < 0:
@@ -779,7 +781,7 @@ def _coalesce(call: FunctionCall) -> Expr:
 
 def _iff(call: FunctionCall) -> Expr:
     condition, yes, no = call.args
-    return choices.case([(rewrites.as_boolean(condition), yes)], no)
+    return choices.case([(comparisons.as_boolean(condition), yes)], no)
 
 
 def _nvl2(call: FunctionCall) -> Expr:
@@ -793,12 +795,12 @@ def _nullif(call: FunctionCall) -> Expr:
 
 
 def _nullifzero(call: FunctionCall) -> Expr:
-    value = rewrites.as_number(call.arg(0))
+    value = arithmetic.as_number(call.arg(0))
     return exprs.derived(code.call("nullif", value, 0), value.type, [value], nullable=True)
 
 
 def _zeroifnull(call: FunctionCall) -> Expr:
-    return choices.coalesce([rewrites.as_number(call.arg(0)), exprs.integer(0)])
+    return choices.coalesce([arithmetic.as_number(call.arg(0)), exprs.integer(0)])
 
 
 def _decode(call: FunctionCall) -> Expr:
@@ -811,7 +813,7 @@ def _decode(call: FunctionCall) -> Expr:
 
 
 def _equal_null(call: FunctionCall) -> Expr:
-    return rewrites.compare(call.arg(0), call.arg(1), "IS NOT DISTINCT FROM")
+    return comparisons.compare(call.arg(0), call.arg(1), "IS NOT DISTINCT FROM")
 
 
 def _extreme(name: str) -> builders.Builder:
@@ -822,7 +824,7 @@ def _extreme_of_present(name: str) -> builders.Builder:
     """GREATEST_IGNORE_NULLS and LEAST_IGNORE_NULLS, as the engine's own functions are."""
 
     def build_one(call: FunctionCall) -> Expr:
-        parts, sql_type = rewrites.unify(call.args, call.name)
+        parts, sql_type = casts.unify(call.args, call.name)
         if sql_type.is_variant:
             raise call.refuse(sqltypes.shown(sql_type))
         nullable = all(part.nullable for part in parts)
@@ -833,14 +835,14 @@ def _extreme_of_present(name: str) -> builders.Builder:
 
 def _logic(operator: str) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
-        parts = [rewrites.as_boolean(item) for item in call.args]
+        parts = [comparisons.as_boolean(item) for item in call.args]
         return exprs.derived(code.joined(parts, operator), sqltypes.BOOLEAN, parts)
 
     return build_one
 
 
 def _boolnot(call: FunctionCall) -> Expr:
-    value = rewrites.as_boolean(call.arg(0))
+    value = comparisons.as_boolean(call.arg(0))
     return exprs.derived(code.not_(value), sqltypes.BOOLEAN, [value])
 
 
@@ -850,15 +852,15 @@ def _boolnot(call: FunctionCall) -> Expr:
 def _to_text(call: FunctionCall) -> Expr:
     model = call.constant(1)
     if model is None:
-        return rewrites.cast(call.arg(0), sqltypes.TEXT, forms=call.context.forms)
+        return casts.cast(call.arg(0), sqltypes.TEXT, forms=call.context.forms)
     value = call.arg(0)
     if value.type.name == "text":
-        value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
+        value = casts.cast(value, sqltypes.TIMESTAMP_NTZ)
     if value.type.name == "binary":
         return _binary_text(call, value, str(model))
     if value.type.name == "time":
         pattern = formats.engine_pattern(str(model))
-        return builders.text_result(rewrites.moment_text(value, pattern), [value])
+        return builders.text_result(casts.moment_text(value, pattern), [value])
     if value.type.name in ("fixed", "real", "null"):
         return number_texts.printed(call, value, str(model))
     if not value.type.is_temporal:
@@ -866,8 +868,8 @@ def _to_text(call: FunctionCall) -> Expr:
     pattern = formats.engine_pattern(str(model))
     has_zone = value.type.name != "date"
     if not has_zone:
-        value = rewrites.cast(value, sqltypes.TIMESTAMP_NTZ)
-    written = rewrites.moment_text(value, pattern, has_zone=has_zone)
+        value = casts.cast(value, sqltypes.TIMESTAMP_NTZ)
+    written = casts.moment_text(value, pattern, has_zone=has_zone)
     return builders.text_result(written, [value])
 
 
@@ -893,7 +895,7 @@ def _to_number(*, lenient: bool) -> builders.Builder:
             return number_texts.read(call, call.arg(0), first, target, lenient=lenient)
         if len(call.nodes) > 3:
             raise call.invalid()
-        return rewrites.cast(call.arg(0), _number_type(call, 1), lenient=lenient)
+        return casts.cast(call.arg(0), _number_type(call, 1), lenient=lenient)
 
     return build_one
 
@@ -907,18 +909,18 @@ def _number_type(call: FunctionCall, index: int) -> sqltypes.SqlType:
 
 
 def _to(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Builder:
-    return lambda call: rewrites.cast(call.arg(0), target, lenient=lenient)
+    return lambda call: casts.cast(call.arg(0), target, lenient=lenient)
 
 
 def _to_binary(*, lenient: bool) -> builders.Builder:
     def build_one(call: FunctionCall) -> Expr:
         value, form = call.arg(0), str(call.constant(1, "HEX")).upper()
         if value.type.name == "binary" or form == "HEX":
-            return rewrites.cast(value, sqltypes.BINARY, lenient=lenient)
+            return casts.cast(value, sqltypes.BINARY, lenient=lenient)
         if form == "BASE64":
             return _from_base64(call.text(0), lenient=lenient)
         if form in ("UTF-8", "UTF8"):
-            return _bytes(rewrites.as_arrow(call.text(0), sqltypes.TEXT), value)
+            return _bytes(casts.as_arrow(call.text(0), sqltypes.TEXT), value)
         raise call.refuse(f"format {call.constant(1)}")
 
     return build_one
@@ -927,7 +929,7 @@ def _to_binary(*, lenient: bool) -> builders.Builder:
 def _hex_encode(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name != "binary":
-        value = rewrites.cast(value, sqltypes.TEXT)
+        value = casts.cast(value, sqltypes.TEXT)
     is_upper = call.whole(1, 1)
     if is_upper not in (0, 1):
         raise call.invalid()
@@ -974,7 +976,7 @@ def _getvariable(call: FunctionCall) -> Expr:
         value = call.bind(exp.Parameter(this=exp.Var(this=name)))
     except errors.SqlError:
         return exprs.null(sqltypes.TEXT)
-    return rewrites.cast(value, sqltypes.TEXT, forms=call.context.forms)
+    return casts.cast(value, sqltypes.TEXT, forms=call.context.forms)
 
 
 def _get_ddl(call: FunctionCall) -> Expr:
@@ -1009,13 +1011,13 @@ def _uuid_string(call: FunctionCall) -> Expr:
     if call.nodes:
         if len(call.nodes) != 2:
             raise call.invalid()
-        texts = [rewrites.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
+        texts = [casts.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
         return builders.text_result(code.kernel("_uuid_of_name", *texts), call.args)
     return Expr(code=code.call("uuid"), type=sqltypes.TEXT, nullable=False, is_volatile=True)
 
 
 def _similarity(call: FunctionCall) -> Expr:
-    texts = [rewrites.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
+    texts = [casts.as_arrow(text, sqltypes.TEXT) for text in call.texts()]
     return builders.small_integer(code.kernel("_jaro_winkler", *texts), call.args, 0, 100)
 
 

@@ -8,7 +8,7 @@ the row's number, so it is the same each time.
 from __future__ import annotations
 
 from sql import outcomes
-from sql.dialect import rewrites, sqltypes
+from sql.dialect import arithmetic, casts, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -54,43 +54,43 @@ def random(call: FunctionCall) -> Expr:
 
 
 def _source(call: FunctionCall, index: int) -> code.Part:
-    number = rewrites.round_half_away(call.arg(index))
-    return rewrites.as_arrow(number, sqltypes.integer())
+    number = arithmetic.round_half_away(call.arg(index))
+    return casts.as_arrow(number, sqltypes.integer())
 
 
 def _uniform(call: FunctionCall) -> Expr:
-    low, high = (rewrites.as_number(call.arg(index)) for index in range(2))
+    low, high = (arithmetic.as_number(call.arg(index)) for index in range(2))
     source = call.arg(2)
     if "real" in (low.type.name, high.type.name) or low.type.scale or high.type.scale:
-        ends = [rewrites.cast(end, sqltypes.REAL) for end in (low, high)]
+        ends = [casts.cast(end, sqltypes.REAL) for end in (low, high)]
         computed = code.kernel("_uniform_real", *ends, _source(call, 2))
         return exprs.derived(computed, sqltypes.REAL, [*ends, source])
-    whole = [rewrites.as_arrow(end, sqltypes.integer()) for end in (low, high)]
+    whole = [casts.as_arrow(end, sqltypes.integer()) for end in (low, high)]
     computed = code.kernel("_uniform", *whole, _source(call, 2))
     return exprs.derived(computed, sqltypes.integer(), [low, high, source])
 
 
 def _normal(call: FunctionCall) -> Expr:
-    ends = [rewrites.cast(rewrites.as_number(call.arg(index)), sqltypes.REAL) for index in range(2)]
+    ends = [casts.cast(arithmetic.as_number(call.arg(index)), sqltypes.REAL) for index in range(2)]
     computed = code.kernel("_normal", *ends, _source(call, 2))
     return exprs.derived(computed, sqltypes.REAL, [*ends, call.arg(2)])
 
 
 def _zipf(call: FunctionCall) -> Expr:
     """ZIPF: a number from 1 to n; the probability of k is in proportion to 1 / k**s."""
-    exponent = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
-    count = rewrites.round_half_away(call.arg(1))
-    whole = rewrites.as_arrow(count, sqltypes.integer())
-    exact = rewrites.as_arrow(exponent, sqltypes.REAL)
+    exponent = casts.cast(arithmetic.as_number(call.arg(0)), sqltypes.REAL)
+    count = arithmetic.round_half_away(call.arg(1))
+    whole = casts.as_arrow(count, sqltypes.integer())
+    exact = casts.as_arrow(exponent, sqltypes.REAL)
     computed = code.kernel("_zipf", exact, whole, _source(call, 2))
     return exprs.derived(computed, sqltypes.integer(), [exponent, count, call.arg(2)])
 
 
 def _randstr(call: FunctionCall) -> Expr:
-    length = rewrites.round_half_away(call.arg(0))
+    length = arithmetic.round_half_away(call.arg(0))
     if isinstance(length.literal, int) and not 0 <= length.literal <= outcomes.TEXT_LENGTH_MAX:
         raise call.invalid()
-    whole = rewrites.as_arrow(length, sqltypes.integer())
+    whole = casts.as_arrow(length, sqltypes.integer())
     computed = code.kernel("_randstr", whole, _source(call, 1))
     return exprs.derived(computed, sqltypes.TEXT, [length, call.arg(1)])
 

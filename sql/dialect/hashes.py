@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sql.dialect import rewrites, semistructured, sqltypes
+from sql.dialect import casts, semistructured, sqltypes
 from sql.dialect.builders import Builder, FunctionCall, aggregate, function
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -37,11 +37,11 @@ def _plain(argument: Expr) -> Expr:
     """Return an argument so that it is the same VARIANT as an equal one of another type."""
     match argument.type.name:
         case "real":
-            written = code.kernel("_v_plain_real", rewrites.as_arrow(argument, sqltypes.REAL))
+            written = code.kernel("_v_plain_real", casts.as_arrow(argument, sqltypes.REAL))
         case "variant" | "object" | "array" if argument.type.is_variant:
-            written = code.kernel("_v_plain_value", rewrites.as_arrow(argument, sqltypes.TEXT))
+            written = code.kernel("_v_plain_value", casts.as_arrow(argument, sqltypes.TEXT))
         case "timestamp_ltz" | "timestamp_tz":
-            instant = rewrites.cast(argument, sqltypes.TIMESTAMP_LTZ)
+            instant = casts.cast(argument, sqltypes.TIMESTAMP_LTZ)
             microseconds = code.exactly(code.exactly(instant, sqltypes.integer()), sqltypes.TEXT)
             marked = code.infix('"\\u0001l', "||", microseconds, "||", '"')
             return exprs.derived(marked, sqltypes.VARIANT, [argument])

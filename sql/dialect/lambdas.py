@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from sql import errors, intervals, kernelforms, lambda_kernels, limits
-from sql.dialect import builders, columns, names, rewrites, shapes, sqltypes
+from sql.dialect import builders, casts, columns, comparisons, names, shapes, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code, emit
 from sql.plan import expressions as exprs
@@ -142,10 +142,10 @@ def cast_to_declared(value: Expr, written: exp.Cast, context: shapes.Context) ->
     mapping = context.timestamp_mapping
     target = columns.data_type(written.to, timestamp=mapping)
     _held(target)
-    digits = columns.fraction_digits(written.to) if target.name in rewrites.CLOCKS else None
+    digits = columns.fraction_digits(written.to) if target.name in casts.CLOCKS else None
     if digits is not None:
-        return rewrites.cast_to_digits(value, target, digits)
-    return rewrites.cast(value, target, forms=context.forms)
+        return casts.cast_to_digits(value, target, digits)
+    return casts.cast(value, target, forms=context.forms)
 
 
 def _of_lambda(call: FunctionCall, index: int) -> exp.Lambda:
@@ -162,9 +162,11 @@ def _each(form: str) -> builders.Builder:
         array = builders.COERCIONS["array"](call, 0)
         computed = call.body(_of_lambda(call, 1), [sqltypes.VARIANT])
         if form == "filter":
-            result: code.Part = code.exactly(rewrites.as_boolean(computed.value), sqltypes.BOOLEAN)
+            result: code.Part = code.exactly(
+                comparisons.as_boolean(computed.value), sqltypes.BOOLEAN
+            )
         else:
-            result = code.exactly(rewrites.to_variant(computed.value), sqltypes.TEXT)
+            result = code.exactly(casts.to_variant(computed.value), sqltypes.TEXT)
         return _called(form, result, [array], computed, sqltypes.ARRAY)
 
     return build
@@ -182,13 +184,13 @@ def _reduce(call: FunctionCall) -> Expr:
         computed = call.body(node, [sql_type, sqltypes.VARIANT])
         shared = sqltypes.unified([sql_type, computed.value.type])
         if shared is None:
-            raise rewrites.mismatch(
+            raise casts.mismatch(
                 f"REDUCE of ({sqltypes.shown(sql_type)}, {sqltypes.shown(computed.value.type)})"
             )
         shared = _held(shared)
         if sqltypes.same_in_engine(shared, sql_type):
-            result = code.exactly(rewrites.cast(computed.value, sql_type), sql_type)
-            initial = rewrites.cast(start, sql_type)
+            result = code.exactly(casts.cast(computed.value, sql_type), sql_type)
+            initial = casts.cast(start, sql_type)
             return _called("reduce", result, [array, initial], computed, sql_type)
         sql_type = shared
     raise call.refuse("an accumulator whose type grows")
@@ -221,7 +223,7 @@ def _called(
         ),
     )
     exact = [
-        rewrites.as_arrow(rewrites.cast(part, target) if target.name == "fixed" else part, target)
+        casts.as_arrow(casts.cast(part, target) if target.name == "fixed" else part, target)
         for part, target in zip(parts, held, strict=True)
     ]
     return exprs.derived(code.kernel(name, *exact), sql_type, parts, nullable=True)

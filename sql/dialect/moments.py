@@ -12,7 +12,7 @@ import decimal
 from collections.abc import Mapping
 
 from sql import errors
-from sql.dialect import builders, formats, rewrites, shapes, sqltypes
+from sql.dialect import arithmetic, builders, casts, formats, shapes, sqltypes
 from sql.dialect.builders import FunctionCall, function
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -86,9 +86,9 @@ def part_of(word: str) -> str:
 def as_moment(operand: Expr) -> Expr:
     """Return operand as a date or time; text becomes a TIMESTAMP_NTZ, nanoseconds are cut."""
     if operand.type.name in ("text", "null"):
-        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
-    if rewrites.is_of_nanoseconds(operand):
-        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
+        return casts.cast(operand, sqltypes.TIMESTAMP_NTZ)
+    if casts.is_of_nanoseconds(operand):
+        return casts.cast(operand, sqltypes.TIMESTAMP_NTZ)
     if operand.type.is_temporal or operand.type.name == "time":
         return operand
     raise errors.SqlError(
@@ -101,30 +101,30 @@ def as_moment(operand: Expr) -> Expr:
 
 def as_exact_moment(operand: Expr) -> Expr:
     """Return operand as a date or time; the query fails if it has digits below a microsecond."""
-    if rewrites.is_of_nanoseconds(operand):
-        return rewrites.whole_microseconds(operand)
+    if casts.is_of_nanoseconds(operand):
+        return casts.whole_microseconds(operand)
     return as_moment(operand)
 
 
 def _local(operand: Expr) -> Expr:
     """Return a moment without a zone: its calendar fields in the session's zone."""
     if operand.type.name in ("timestamp_ltz", "timestamp_tz"):
-        return rewrites.cast(operand, sqltypes.TIMESTAMP_NTZ)
+        return casts.cast(operand, sqltypes.TIMESTAMP_NTZ)
     return operand
 
 
 def _shown_at(operand: Expr, local: Expr) -> Expr:
     """Return a TIMESTAMP_NTZ as a moment of operand's type: of the same zone or offset."""
     if operand.type.name == "timestamp_tz":
-        return rewrites.at_offset_of(operand, local)
-    return rewrites.cast(local, operand.type)
+        return casts.at_offset_of(operand, local)
+    return casts.cast(local, operand.type)
 
 
 def extract(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return one field of a date or time, a NUMBER."""
     if part.startswith("epoch_"):
         return _epoch(part, operand)
-    if part == "nanosecond" and rewrites.is_of_nanoseconds(operand):
+    if part == "nanosecond" and casts.is_of_nanoseconds(operand):
         rest = _modulo(code.arrow(operand, "Int64"), 1_000_000_000)
         return builders.small_integer(rest, [operand], 0, 999_999_999)
     if part in OFFSET_PARTS:
@@ -163,8 +163,8 @@ def _check_part(part: str, moment: Expr) -> None:
 
 def _offset_part(part: str, moment: Expr) -> Expr:
     """Return the hours or the minutes of a moment's offset."""
-    zoned = rewrites.cast(moment, sqltypes.TIMESTAMP_TZ)
-    offset = code.kernel("_zoned_offset", rewrites.as_arrow(zoned, zoned.type))
+    zoned = casts.cast(moment, sqltypes.TIMESTAMP_TZ)
+    offset = code.kernel("_zoned_offset", casts.as_arrow(zoned, zoned.type))
     operator = "/" if part == "timezone_hour" else "%"
     return builders.small_integer(code.infix(offset, operator, 60), [moment], -59, 59)
 
@@ -205,7 +205,7 @@ def _week_start(day: code.Part, weeks: shapes.Weeks) -> code.Infix:
 
 def _second(part: str, moment: Expr) -> Expr:
     if moment.type.name == "date":
-        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        moment = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
     if part == "second":
         second = code.call("floor", code.call("date_part", "second", moment))
         return builders.small_integer(second, [moment], 0, 59)
@@ -239,9 +239,9 @@ def _whole_micros(nanos: Expr) -> Expr:
 def _epoch(part: str, operand: Expr) -> Expr:
     moment = as_moment(operand)
     if moment.type.name == "timestamp_tz":
-        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_LTZ)
+        moment = casts.cast(moment, sqltypes.TIMESTAMP_LTZ)
     if moment.type.name == "date":
-        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        moment = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
     divisor = {"epoch_second": 1_000_000, "epoch_millisecond": 1_000, "epoch_microsecond": 1}[part]
     count: code.Code = code.arrow(moment, "Int64")
     if divisor != 1:
@@ -263,31 +263,31 @@ def date_part(call: FunctionCall) -> Expr:
 def truncate(part: str, operand: Expr, weeks: shapes.Weeks) -> Expr:
     """Return a moment cut to the start of a part, as its type; raises SqlError for other parts."""
     moment = as_moment(operand)
-    constant = rewrites.truncated_constant(moment, part, first_day=weeks.first_day)
+    constant = arithmetic.truncated_constant(moment, part, first_day=weeks.first_day)
     if constant is not None:
         return constant
     if part == "week" and weeks.first_day and moment.type.name != "time":
         first = _week_start(_day_number(_local(moment)), weeks)
         start = exprs.derived(_date_of(first), sqltypes.DATE, [moment])
         if moment.type.name == "timestamp_tz":
-            return _shown_at(moment, rewrites.cast(start, sqltypes.TIMESTAMP_NTZ))
-        return rewrites.cast(start, moment.type)
+            return _shown_at(moment, casts.cast(start, sqltypes.TIMESTAMP_NTZ))
+        return casts.cast(start, moment.type)
     name = {"weekiso": "week"}.get(part, part)
     if name not in TRUNCATED:
         raise errors.unsupported(f"DATE_TRUNC to {part}")
     _check_part(name, moment)
     if moment.type.name == "date":
-        if name in rewrites.MICROSECONDS and name != "day":
+        if name in casts.MICROSECONDS and name != "day":
             return moment
         day = code.exactly(_floored(name, moment), sqltypes.DATE)
         return exprs.derived(day, sqltypes.DATE, [moment])
     if moment.type.name == "timestamp_tz":
         return _shown_at(moment, truncate(part, _local(moment), weeks))
     if moment.type.name == "timestamp_ltz":
-        local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        local = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
         start = truncate(part, local, weeks)
-        if name not in rewrites.MICROSECONDS or name == "day":
-            return rewrites.cast(start, moment.type)
+        if name not in casts.MICROSECONDS or name == "day":
+            return casts.cast(start, moment.type)
         return _moved_with(moment, local, start)
     if moment.type.name == "time":
         return exprs.derived(code.call("date_trunc", name, moment), moment.type, [moment])
@@ -300,7 +300,7 @@ def _moved_with(moment: Expr, local: Expr, wanted: Expr) -> Expr:
     So the second of two hours that the clocks show alike stays the second.
     """
     instant, shown, start = (code.arrow(each, "Int64") for each in (moment, local, wanted))
-    return rewrites.at_instant(code.infix(instant, "-", code.infix(shown, "-", start)), [moment])
+    return casts.at_instant(code.infix(instant, "-", code.infix(shown, "-", start)), [moment])
 
 
 def _floored(name: str, moment: Expr) -> code.Code:
@@ -308,7 +308,7 @@ def _floored(name: str, moment: Expr) -> code.Code:
 
     The engine's own function counts in nanoseconds, and fails before 1677 and after 2262.
     """
-    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    exact = casts.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
     return exact if name == "microsecond" else code.kernel(f"_floor_{name}", exact)
 
 
@@ -343,20 +343,20 @@ def time_slice(call: FunctionCall) -> Expr:
         sort, length = "months", length * SLICED_MONTHS[part]
     elif part == "week":
         # The week of January 1, 1970, a Thursday.
-        sort, length = "micros", length * 7 * rewrites.MICROSECONDS["day"]
+        sort, length = "micros", length * 7 * casts.MICROSECONDS["day"]
         first_day = (3 - call.context.weeks.first_day) % 7
-    elif part in rewrites.MICROSECONDS and (moment.type.name != "date" or part == "day"):
-        sort, length = "micros", length * rewrites.MICROSECONDS[part]
+    elif part in casts.MICROSECONDS and (moment.type.name != "date" or part == "day"):
+        sort, length = "micros", length * casts.MICROSECONDS[part]
     else:
         raise call.refuse(f"slices of {part}s of a {sqltypes.shown(moment.type)}")
-    local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
+    local = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
     side = "end" if end == "END" else "begin"
     sliced = code.kernel(
         f"_time_slice_{sort}_{length}_{first_day}_{side}",
-        rewrites.as_arrow(local, sqltypes.TIMESTAMP_NTZ),
+        casts.as_arrow(local, sqltypes.TIMESTAMP_NTZ),
     )
     naive = exprs.derived(sliced, sqltypes.TIMESTAMP_NTZ, [moment])
-    is_short = sort == "micros" and length <= rewrites.MICROSECONDS["hour"]
+    is_short = sort == "micros" and length <= casts.MICROSECONDS["hour"]
     if is_short and moment.type.name == "timestamp_ltz":
         return _moved_with(moment, local, naive)
     return _shown_at(moment, naive)
@@ -372,7 +372,7 @@ def date_add(call: FunctionCall) -> Expr:
 
 def moved(part: str, count: Expr, operand: Expr) -> Expr:
     moment = as_exact_moment(operand)
-    count = rewrites.round_half_away(count)
+    count = arithmetic.round_half_away(count)
     factor, unit = {
         "year": (12, "month"),
         "quarter": (3, "month"),
@@ -381,23 +381,23 @@ def moved(part: str, count: Expr, operand: Expr) -> Expr:
     }.get(part, (1, part))
     if unit == "nanosecond":
         count, unit = _whole_micros(count), "microsecond"
-    if unit not in rewrites.MICROSECONDS and unit != "month":
+    if unit not in casts.MICROSECONDS and unit != "month":
         raise errors.unsupported(f"DATEADD by {part}")
     if factor != 1:
-        count = rewrites.multiply(count, exprs.integer(factor))
+        count = arithmetic.multiply(count, exprs.integer(factor))
     if moment.type.name == "time":
         return _moved_time(unit, count, moment)
     if moment.type.name == "date" and unit not in ("day", "month"):
-        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-    return rewrites.add_units(moment, count, unit)
+        moment = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
+    return arithmetic.add_units(moment, count, unit)
 
 
 def _moved_time(unit: str, count: Expr, moment: Expr) -> Expr:
     if unit in ("day", "month"):
         raise errors.unsupported(f"DATEADD of {unit}s to a TIME")
     day = 86_400_000_000
-    micros = rewrites.MICROSECONDS[unit]
-    exact = rewrites.as_arrow(moment, sqltypes.TIME)
+    micros = casts.MICROSECONDS[unit]
+    exact = casts.as_arrow(moment, sqltypes.TIME)
     # Whole days change nothing, and without them the product stays small.
     steps = code.infix(code.arrow(count, "Int64"), "%", day // micros)
     total = code.infix(code.arrow(exact, "Int64"), "+", code.infix(steps, "*", micros))
@@ -435,7 +435,7 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     A text beside a DATE is a date, as where the two are compared.
     """
     if {start.type.name, end.type.name} == {"date", "text"}:
-        start, end = (rewrites.cast(each, sqltypes.DATE) for each in (start, end))
+        start, end = (casts.cast(each, sqltypes.DATE) for each in (start, end))
     moments = [as_moment(start), as_moment(end)]
     for each in moments:
         _check_part(part, each)
@@ -444,7 +444,7 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     if of_instants and any(each.type.name == "timestamp_tz" for each in moments):
         # Their offsets may differ: time passes between instants.
         utc = [
-            rewrites.cast(rewrites.at_zone(_instant(each), "UTC"), sqltypes.TIMESTAMP_NTZ)
+            casts.cast(casts.at_zone(_instant(each), "UTC"), sqltypes.TIMESTAMP_NTZ)
             for each in moments
         ]
         return difference(part, utc[0], utc[1], weeks)
@@ -466,18 +466,18 @@ def difference(part: str, start: Expr, end: Expr, weeks: shapes.Weeks) -> Expr:
     if part == "day":
         passed = code.infix(_day_number(last), "-", _day_number(first))
         return exprs.derived(code.arrow(passed, "Int64"), sql_type, parts)
-    if part not in rewrites.MICROSECONDS and part != "nanosecond":
+    if part not in casts.MICROSECONDS and part != "nanosecond":
         raise errors.unsupported(f"DATEDIFF in {part}")
     name = part if part in TRUNCATED else "microsecond"
-    micros = rewrites.MICROSECONDS.get(part, 1)
+    micros = casts.MICROSECONDS.get(part, 1)
     passed = code.infix(_micros(name, last), "-", _micros(name, first))
     count = exprs.derived(code.infix(passed, "/", micros), sql_type, parts)
     if part != "nanosecond":
         return count
-    nanos = rewrites.multiply(count, exprs.integer(1000))
+    nanos = arithmetic.multiply(count, exprs.integer(1000))
     for operand, negative in ((end, False), (start, True)):
-        if rewrites.is_of_nanoseconds(operand):
-            nanos = rewrites.add(nanos, _nanos_of_micro(operand), negative=negative)
+        if casts.is_of_nanoseconds(operand):
+            nanos = arithmetic.add(nanos, _nanos_of_micro(operand), negative=negative)
     return _of_nanoseconds(nanos)
 
 
@@ -490,12 +490,12 @@ def _passed(part: str, first: Expr, last: Expr, weeks: shapes.Weeks) -> Expr:
     unit = part if part in TRUNCATED else "microsecond"
     starts = [code.arrow(truncate(unit, each, weeks), "Int64") for each in (last, first)]
     passed = code.infix(starts[0], "-", starts[1])
-    micros = rewrites.MICROSECONDS.get(part, 1)
+    micros = casts.MICROSECONDS.get(part, 1)
     sql_type = _difference_type(part, [first, last])
     count = exprs.derived(code.infix(passed, "/", micros), sql_type, [first, last])
     if part != "nanosecond":
         return count
-    return _of_nanoseconds(rewrites.multiply(count, exprs.integer(1000)))
+    return _of_nanoseconds(arithmetic.multiply(count, exprs.integer(1000)))
 
 
 def _of_nanoseconds(count: Expr) -> Expr:
@@ -510,7 +510,7 @@ def _nanos_of_micro(operand: Expr) -> Expr:
 
 
 def _instant(moment: Expr) -> Expr:
-    return rewrites.cast(moment, sqltypes.TIMESTAMP_LTZ)
+    return casts.cast(moment, sqltypes.TIMESTAMP_LTZ)
 
 
 def _ordinal(part: str, moment: Expr) -> code.Cast:
@@ -522,7 +522,7 @@ def _ordinal(part: str, moment: Expr) -> code.Cast:
 
 
 def _day_number(moment: Expr) -> code.Cast:
-    return code.arrow(rewrites.cast(moment, sqltypes.DATE), "Int32")
+    return code.arrow(casts.cast(moment, sqltypes.DATE), "Int32")
 
 
 def _monday(moment: Expr) -> code.Cast:
@@ -531,8 +531,8 @@ def _monday(moment: Expr) -> code.Cast:
 
 def _micros(name: str, moment: Expr) -> code.Cast:
     if moment.type.name == "date":
-        moment = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-    exact: code.Code = rewrites.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
+        moment = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
+    exact: code.Code = casts.as_arrow(moment, sqltypes.SqlType(name=moment.type.name, scale=6))
     if name != "microsecond":
         is_time = moment.type.name == "time"
         exact = code.call("date_trunc", name, exact) if is_time else _floored(name, moment)
@@ -551,7 +551,7 @@ def last_day(call: FunctionCall) -> Expr:
     steps = {"month": 1, "quarter": 3, "year": 12}
     if part not in steps:
         raise call.refuse(f"part {part}")
-    day = rewrites.cast(as_moment(call.arg(0)), sqltypes.DATE)
+    day = casts.cast(as_moment(call.arg(0)), sqltypes.DATE)
     first = code.exactly(_floored(part, day), sqltypes.DATE)
     last = code.infix(
         first, "+", code.interval(f"{steps[part]} month"), "-", code.interval("1 day")
@@ -590,14 +590,14 @@ WEEKDAYS = ("su", "mo", "tu", "we", "th", "fr", "sa")
 
 
 def months_between(call: FunctionCall) -> Expr:
-    moments = [rewrites.cast(as_moment(each), sqltypes.TIMESTAMP_NTZ) for each in call.args]
-    exact = (rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ) for moment in moments)
+    moments = [casts.cast(as_moment(each), sqltypes.TIMESTAMP_NTZ) for each in call.args]
+    exact = (casts.as_arrow(moment, sqltypes.TIMESTAMP_NTZ) for moment in moments)
     return exprs.derived(code.kernel("_months_between", *exact), sqltypes.number(38, 6), moments)
 
 
 def time_from_parts(call: FunctionCall) -> Expr:
     """TIME_FROM_PARTS(hour, minute, second, nanosecond): parts beyond their range move it on."""
-    parts = [rewrites.round_half_away(argument) for argument in call.args]
+    parts = [arithmetic.round_half_away(argument) for argument in call.args]
     _check_nanoseconds(call, 3)
     total: code.Part = code.exactly(exprs.integer(0), sqltypes.integer())
     for part, micros in zip(parts[:3], (3_600_000_000, 60_000_000, 1_000_000), strict=True):
@@ -616,21 +616,21 @@ def _check_nanoseconds(call: FunctionCall, index: int) -> None:
     Of columns and binds the digits below are cut, as docs/decisions/0052 says.
     """
     if index < len(call.nodes) and not builders.has_bind(call.nodes[index]):
-        rewrites.check_whole_micros(call.arg(index), 9)
+        casts.check_whole_micros(call.arg(index), 9)
 
 
-DAY = rewrites.MICROSECONDS["day"]
+DAY = casts.MICROSECONDS["day"]
 
 
 def add_months(call: FunctionCall) -> Expr:
     """ADD_MONTHS: the last day of a month stays a last day."""
-    moment, count = as_exact_moment(call.arg(0)), rewrites.round_half_away(call.arg(1))
+    moment, count = as_exact_moment(call.arg(0)), arithmetic.round_half_away(call.arg(1))
     if moment.type.name == "time":
         raise call.refuse("a TIME")
     if moment.type.name in ("timestamp_ltz", "timestamp_tz"):
-        local = rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ)
-        return _shown_at(moment, rewrites.add_months(local, count))
-    return rewrites.add_months(moment, count)
+        local = casts.cast(moment, sqltypes.TIMESTAMP_NTZ)
+        return _shown_at(moment, arithmetic.add_months(local, count))
+    return arithmetic.add_months(moment, count)
 
 
 def named(pattern: str) -> builders.Builder:
@@ -638,22 +638,22 @@ def named(pattern: str) -> builders.Builder:
 
     def build(call: FunctionCall) -> Expr:
         moment = _local(as_moment(call.arg(0)))
-        name = code.call("to_char", rewrites.cast(moment, sqltypes.TIMESTAMP_NTZ), pattern)
+        name = code.call("to_char", casts.cast(moment, sqltypes.TIMESTAMP_NTZ), pattern)
         return builders.text_result(name, [moment])
 
     return build
 
 
 def date_from_parts(call: FunctionCall) -> Expr:
-    year, month, day = (rewrites.round_half_away(argument) for argument in call.args)
+    year, month, day = (arithmetic.round_half_away(argument) for argument in call.args)
     # Months and days beyond their range move the date on, as in Snowflake.
     first = code.call("make_date", code.arrow(year, "Int32"), 1, 1)
     start = Expr(code=first, type=sqltypes.DATE)
-    moved_months = rewrites.add_units(
-        start, rewrites.add(month, exprs.integer(1), negative=True), "month"
+    moved_months = arithmetic.add_units(
+        start, arithmetic.add(month, exprs.integer(1), negative=True), "month"
     )
-    moment = rewrites.add_units(
-        moved_months, rewrites.add(day, exprs.integer(1), negative=True), "day"
+    moment = arithmetic.add_units(
+        moved_months, arithmetic.add(day, exprs.integer(1), negative=True), "day"
     )
     return exprs.derived(moment.code, sqltypes.DATE, [year, month, day])
 
@@ -663,22 +663,22 @@ def timestamp_from_parts(call: FunctionCall) -> Expr:
         return _at_time(call)
     if len(call.nodes) not in (6, 7):
         raise call.refuse(f"{len(call.nodes)} arguments")
-    parts = [rewrites.round_half_away(argument) for argument in call.args]
+    parts = [arithmetic.round_half_away(argument) for argument in call.args]
     _check_nanoseconds(call, 6)
     date = date_from_parts(dataclasses.replace(call, nodes=call.nodes[:3]))
-    moment = rewrites.cast(date, sqltypes.TIMESTAMP_NTZ)
+    moment = casts.cast(date, sqltypes.TIMESTAMP_NTZ)
     for count, unit in zip(parts[3:6], ("hour", "minute", "second"), strict=True):
-        moment = rewrites.add_units(moment, count, unit)
+        moment = arithmetic.add_units(moment, count, unit)
     if len(parts) == 7:
         micros = exprs.derived(_floored_micros(parts[6]), sqltypes.integer(), [parts[6]])
-        moment = rewrites.add_units(moment, micros, "microsecond")
+        moment = arithmetic.add_units(moment, micros, "microsecond")
     return exprs.derived(moment.code, sqltypes.TIMESTAMP_NTZ, parts)
 
 
 def _at_time(call: FunctionCall) -> Expr:
     """TIMESTAMP_NTZ_FROM_PARTS(date, time)."""
-    day, time = rewrites.cast(call.arg(0), sqltypes.DATE), rewrites.cast(call.arg(1), sqltypes.TIME)
-    midnight = code.arrow(rewrites.cast(day, sqltypes.TIMESTAMP_NTZ), "Int64")
+    day, time = casts.cast(call.arg(0), sqltypes.DATE), casts.cast(call.arg(1), sqltypes.TIME)
+    midnight = code.arrow(casts.cast(day, sqltypes.TIMESTAMP_NTZ), "Int64")
     micros = code.infix(midnight, "+", code.arrow(time, "Int64"))
     moment = code.exactly(micros, sqltypes.TIMESTAMP_NTZ)
     return exprs.derived(moment, sqltypes.TIMESTAMP_NTZ, [day, time])
@@ -686,7 +686,7 @@ def _at_time(call: FunctionCall) -> Expr:
 
 def local_timestamp_from_parts(call: FunctionCall) -> Expr:
     """TIMESTAMP_LTZ_FROM_PARTS: in the session's zone."""
-    return rewrites.cast(timestamp_from_parts(call), sqltypes.TIMESTAMP_LTZ)
+    return casts.cast(timestamp_from_parts(call), sqltypes.TIMESTAMP_LTZ)
 
 
 def zoned_timestamp_from_parts(call: FunctionCall) -> Expr:
@@ -694,9 +694,9 @@ def zoned_timestamp_from_parts(call: FunctionCall) -> Expr:
     parts = dataclasses.replace(call, nodes=call.nodes[:7])
     moment = timestamp_from_parts(parts)
     if len(call.nodes) < 8:
-        return rewrites.cast(moment, sqltypes.TIMESTAMP_TZ)
+        return casts.cast(moment, sqltypes.TIMESTAMP_TZ)
     zone = str(call.constant(7)).replace('"', "")
-    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    exact = casts.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
     utc = exprs.derived(
         code.kernel("_convert_zone", exact, zone, "UTC"), sqltypes.TIMESTAMP_NTZ, [moment]
     )
@@ -710,21 +710,21 @@ def to_moment(target: sqltypes.SqlType, *, lenient: bool = False) -> builders.Bu
     def build(call: FunctionCall) -> Expr:
         operand = call.arg(0)
         model = call.constant(1)
-        if target.name == "timestamp_ntz" and rewrites.is_of_nanoseconds(operand):
+        if target.name == "timestamp_ntz" and casts.is_of_nanoseconds(operand):
             return operand
         is_auto = isinstance(model, str) and model.upper() == formats.AUTO
         if is_auto and operand.type.name == "text":
-            operand = rewrites.read_by(operand, None)
+            operand = casts.read_by(operand, None)
         if model is None or is_auto:
             if not builders.has_bind(call.nodes[0]):
-                rewrites.check_whole_epoch(operand)
-            return rewrites.cast(operand, target, lenient=lenient)
+                casts.check_whole_epoch(operand)
+            return casts.cast(operand, target, lenient=lenient)
         if isinstance(model, int):
             return _scaled_epoch(call, operand, model, target)
         if operand.type.name != "text":
             raise call.refuse(f"a format and {sqltypes.shown(operand.type)}")
         since = call.context.century_start
-        return rewrites.by_model(operand, target, str(model), since=since, lenient=lenient)
+        return casts.by_model(operand, target, str(model), since=since, lenient=lenient)
 
     return build
 
@@ -733,24 +733,24 @@ def _scaled_epoch(call: FunctionCall, operand: Expr, scale: int, target: sqltype
     if operand.type.name != "fixed" or not 0 <= scale <= 9:
         raise call.refuse("a scale")
     if not builders.has_bind(call.nodes[0]):
-        rewrites.check_whole_micros(operand, scale)
+        casts.check_whole_micros(operand, scale)
     if scale == 9 and operand.type.is_integer:
         micros: code.Code = _floored_micros(operand)
     elif scale > 6 or not operand.type.is_integer:
         factor = exprs.number(decimal.Decimal(10).scaleb(5 - scale))
-        whole = code.call("floor", rewrites.multiply(operand, factor))
+        whole = code.call("floor", arithmetic.multiply(operand, factor))
         micros = code.exactly(whole, sqltypes.integer())
     else:
-        exact = rewrites.multiply(operand, exprs.integer(10 ** (6 - scale)))
+        exact = arithmetic.multiply(operand, exprs.integer(10 ** (6 - scale)))
         micros = code.exactly(exact, sqltypes.integer())
     if target.name == "timestamp_ltz":
-        return rewrites.at_instant(micros, [operand])
+        return casts.at_instant(micros, [operand])
     if target.name == "timestamp_tz":
-        return rewrites.at_zone(rewrites.at_instant(micros, [operand]), "UTC")
+        return casts.at_zone(casts.at_instant(micros, [operand]), "UTC")
     moment = exprs.derived(
         code.exactly(micros, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ, [operand]
     )
-    return rewrites.cast(moment, target)
+    return casts.cast(moment, target)
 
 
 def to_timestamp(call: FunctionCall) -> Expr:
@@ -773,15 +773,15 @@ def convert_timezone(call: FunctionCall) -> Expr:
         zone = str(call.constant(0)).replace('"', "")
         operand = call.arg(1)
         if operand.type.name == "text":  # it may name its own offset
-            operand = rewrites.cast(operand, sqltypes.TIMESTAMP_TZ)
-        return rewrites.at_zone(_instant(as_exact_moment(operand)), zone)
+            operand = casts.cast(operand, sqltypes.TIMESTAMP_TZ)
+        return casts.at_zone(_instant(as_exact_moment(operand)), zone)
     source, target = call.constant(0), call.constant(1)
     operand = call.arg(2)
     if operand.type.name == "timestamp_tz":
         raise call.invalid()
-    moment = rewrites.cast(as_exact_moment(operand), sqltypes.TIMESTAMP_NTZ)
+    moment = casts.cast(as_exact_moment(operand), sqltypes.TIMESTAMP_NTZ)
     zones = [str(zone).replace('"', "") for zone in (source, target)]
-    exact = rewrites.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
+    exact = casts.as_arrow(moment, sqltypes.TIMESTAMP_NTZ)
     return exprs.derived(
         code.kernel("_convert_zone", exact, *zones), sqltypes.TIMESTAMP_NTZ, [moment]
     )

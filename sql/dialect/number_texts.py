@@ -6,7 +6,7 @@ The model is read when the call is bound, so that a bad one is an error before t
 from __future__ import annotations
 
 from sql import errors, numberformats
-from sql.dialect import rewrites, sqltypes
+from sql.dialect import casts, sqltypes
 from sql.dialect.builders import FunctionCall
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -34,7 +34,7 @@ def printed(call: FunctionCall, value: Expr, model: str) -> Expr:
         digits = INTEGER_DIGITS if value.type.is_integer else value.type.precision
         exact = sqltypes.number(digits, value.type.scale)
         name = f"_number_text_{digits}_{exact.scale}_{spelled}"
-    text = code.kernel(name, rewrites.as_arrow(value, exact))
+    text = code.kernel(name, casts.as_arrow(value, exact))
     return exprs.derived(text, sqltypes.TEXT, [value])
 
 
@@ -57,7 +57,7 @@ def read(
         raise call.refuse(str(error)) from None
     prefix = "_try_" if lenient else "_"
     name = f"{prefix}number_of_text_{target.precision}_{target.scale}_{model.encode().hex()}"
-    number = code.kernel(name, rewrites.as_arrow(value, sqltypes.TEXT))
+    number = code.kernel(name, casts.as_arrow(value, sqltypes.TEXT))
     return exprs.derived(number, target, [value], nullable=lenient or None)
 
 

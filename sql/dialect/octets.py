@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sql.dialect import rewrites, sqltypes
+from sql.dialect import casts, sqltypes
 from sql.dialect.builders import FunctionCall
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -28,7 +28,7 @@ def takes(call: FunctionCall, *indexes: int) -> bool:
 
 def digits(value: Expr) -> code.Code:
     """Return the hexadecimal digits of bytes."""
-    return code.call("encode", rewrites.as_arrow(value, sqltypes.BINARY), "hex")
+    return code.call("encode", casts.as_arrow(value, sqltypes.BINARY), "hex")
 
 
 def of_digits(text: code.Part, parts: Sequence[Expr]) -> Expr:
@@ -70,7 +70,7 @@ def padded(name: str, value: Expr, count: Expr, fill: Expr) -> Expr:
 
 def position(needle: Expr, value: Expr, start: int) -> Expr:
     """Return where bytes stand in others, from start on, counted from 1; 0 for nowhere."""
-    bytes_ = [rewrites.as_arrow(each, sqltypes.BINARY) for each in (needle, value)]
+    bytes_ = [casts.as_arrow(each, sqltypes.BINARY) for each in (needle, value)]
     sql_type = sqltypes.integer(19, 0, 1 << 31)
     return exprs.derived(code.kernel("_place_of_bytes", *bytes_, start), sql_type, [needle, value])
 

@@ -16,13 +16,14 @@ from sqlglot import exp
 
 from sql import errors, limits, moment_kernels
 from sql.dialect import (
+    arithmetic,
+    casts,
     columns,
     expressions,
     formats,
     functions,
     histories,
     reading,
-    rewrites,
     scopes,
     shapes,
     sqltypes,
@@ -421,7 +422,7 @@ def _evaluate(node: Any, scope: Constants) -> Expr:
         left, right = _evaluate(node.this, scope), _evaluate(node.expression, scope)
         return _calculate(node, left.literal, right.literal)
     if isinstance(node, exp.Neg):
-        return rewrites.negate(_evaluate(node.this, scope))
+        return arithmetic.negate(_evaluate(node.this, scope))
     if isinstance(node, exp.Anonymous) and str(node.this).upper() in MOVING:
         return _evaluate_dateadd(node, scope)
     if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
@@ -447,7 +448,7 @@ def _converted(constant: Expr, target: sqltypes.SqlType, scope: Constants) -> Ex
         return constant
     if isinstance(constant.literal, str) and target.name.startswith("timestamp_"):
         return _read_moment(constant.literal, target, scope.environment)
-    return rewrites.cast(constant, target)
+    return casts.cast(constant, target)
 
 
 def _read_moment(text: str, target: sqltypes.SqlType, environment: shapes.Environment) -> Expr:

@@ -20,11 +20,11 @@ from sqlglot import exp
 from sql import errors, kernelforms, kernels, limits, outcomes
 from sql.dialect import (
     bound_rows,
+    casts,
     changes,
     expressions,
     names,
     references,
-    rewrites,
     scopes,
     selects,
     shapes,
@@ -482,7 +482,7 @@ class Binder:
             elif inserts:
                 converted = self._inserted(operand, target)
             else:
-                converted = rewrites.implicit(operand, target, self.environment.context.forms)
+                converted = casts.implicit(operand, target, self.environment.context.forms)
             items.append(relations.ProjectItem(name=output.unique, value=converted))
             outputs.append(dataclasses.replace(output, type=converted.type))
         named = relations.Named(query=query.rel, alias=alias)
@@ -503,14 +503,14 @@ class Binder:
                 f"expecting {sqltypes.shown(target)} but got {sqltypes.shown(value.type)}",
                 phase="COMPILATION",
             )
-        if target.name in rewrites.CLOCKS and target.scale <= rewrites.MICROSECOND_DIGITS:
+        if target.name in casts.CLOCKS and target.scale <= casts.MICROSECOND_DIGITS:
             stored = sqltypes.at_microseconds(target)
             if sqltypes.names_digits(target):
-                return rewrites.cast_to_digits(value, stored, target.scale)
-            if rewrites.is_of_nanoseconds(value):
-                value = rewrites.whole_microseconds(value)
+                return casts.cast_to_digits(value, stored, target.scale)
+            if casts.is_of_nanoseconds(value):
+                value = casts.whole_microseconds(value)
             target = stored
-        return rewrites.implicit(value, target, self.environment.context.forms)
+        return casts.implicit(value, target, self.environment.context.forms)
 
     def query(self, tree: Any, parent: QueryScope | None) -> PlannedQuery:
         """Return any query bound, its own WITH included."""
@@ -599,7 +599,7 @@ class Binder:
         for output in query.outputs:
             use = code.ColumnUse(relation=alias, name=output.unique)
             column = Expr(code=use, type=output.type, nullable=output.nullable)
-            value = rewrites.with_one_zero(column)
+            value = casts.with_one_zero(column)
             items.append(relations.ProjectItem(name=output.unique, value=value))
         named = relations.Named(query=query.rel, alias=alias)
         rel = relations.Project(source=named, items=tuple(items))
@@ -743,7 +743,7 @@ class Binder:
             ]
         sql_types, unified_columns = [], []
         for index in range(width):
-            column, sql_type = rewrites.unify([row[index] for row in cells], "VALUES")
+            column, sql_type = casts.unify([row[index] for row in cells], "VALUES")
             if sql_type.name == "interval":
                 raise errors.unsupported("INTERVAL as a result")
             sql_types.append(sqltypes.TEXT if sql_type.name == "null" else sql_type)

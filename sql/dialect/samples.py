@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors
-from sql.dialect import expressions, rewrites, sqltypes
+from sql.dialect import casts, expressions, sqltypes
 from sql.dialect.scopes import FromItem, QueryScope
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
@@ -106,7 +106,7 @@ def _by_contents(
 ) -> relations.Rel:
     if any(column.bound.type.is_nested for column in source.columns):
         raise errors.unsupported("SAMPLE with a seed of a table with nested columns")
-    columns = [rewrites.unread(column.bound) for column in source.columns]
+    columns = [casts.unread(column.bound) for column in source.columns]
     contents = code.call("concat_ws", "\x1f", *map(_as_text, columns))
     number = code.FunctionUse(
         name="row_number", arguments=(), over=code.Window(partition=tuple(columns))

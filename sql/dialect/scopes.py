@@ -18,12 +18,13 @@ from sqlglot import exp
 from sql import errors
 from sql.dialect import (
     builders,
+    casts,
     columns,
+    comparisons,
     expressions,
     functions,
     hints,
     names,
-    rewrites,
     shapes,
     sqltypes,
 )
@@ -585,16 +586,16 @@ class QueryScope:
             raise errors.unsupported("IN (SELECT ...) of another type")
         if sql_type.name == "timestamp_tz":  # instants are compared, whatever their offsets are
             sql_type = sqltypes.TIMESTAMP_LTZ
-        operand = rewrites.implicit(operands[0], sql_type)
+        operand = casts.implicit(operands[0], sql_type)
         if query.is_correlated or not self._is_exact(operand, output, negated, only_true):
             if self.binder.volatile_parts > volatile_parts:
                 raise errors.repeated_volatile()
             if operand.aggregate or operand.window:
                 raise errors.subquery_unsupported()
-            rewrites.check_stable(operand)
+            casts.check_stable(operand)
             inner = _inner(node)
             if query.is_correlated and _has_one_row(inner):
-                compared = rewrites.compare(
+                compared = comparisons.compare(
                     operand, self.scalar_query(inner), "<>" if negated else "="
                 )
                 return exprs.derived(compared.code, sqltypes.BOOLEAN, [operand], nullable=True)
@@ -604,7 +605,7 @@ class QueryScope:
         if not sqltypes.same_in_engine(output.type, sql_type):
             query = self.binder.converted(query, [sql_type])
         if sqltypes.holds_floats(sql_type):
-            operand, query = rewrites.with_one_zero(operand), self.binder.with_one_zero(query)
+            operand, query = casts.with_one_zero(operand), self.binder.with_one_zero(query)
         among = code.Among(
             operand=operand, members=(code.Subquery(query=query.rel),), negated=negated
         )
@@ -689,7 +690,7 @@ class QueryScope:
     ) -> Expr:
         alias = self.binder.alias("rows")
         same = [
-            rewrites.compare(
+            comparisons.compare(
                 operand,
                 Expr(
                     code=code.ColumnUse(relation=alias, name=output.unique),

@@ -16,8 +16,10 @@ from sqlglot import exp
 from sql import errors, limits
 from sql.dialect import (
     asof,
+    casts,
     choices,
     columns,
+    comparisons,
     expressions,
     functions,
     grammar,
@@ -26,7 +28,6 @@ from sql.dialect import (
     names,
     pivots,
     references,
-    rewrites,
     samples,
     scopes,
     shapes,
@@ -424,7 +425,7 @@ class SelectBinder:
         for ident in shared:
             ours = self._side_column(ident, slice(None, before), allow_merged=True)
             theirs = self._side_column(ident, slice(before, None), allow_merged=False)
-            conditions.append(self._binder.written(rewrites.compare(ours, theirs, "=")))
+            conditions.append(self._binder.written(comparisons.compare(ours, theirs, "=")))
             if side == "RIGHT":
                 kept = theirs
             elif side == "FULL":
@@ -804,7 +805,7 @@ class SelectBinder:
     def _filter(self, node: Any) -> Expr:
         self._scope.is_filtering = True
         try:
-            return rewrites.as_boolean(expressions.bind(node, self._scope))
+            return comparisons.as_boolean(expressions.bind(node, self._scope))
         finally:
             self._scope.is_filtering = False
 
@@ -900,9 +901,9 @@ def _stored_column(shape: shapes.TableShape, column: Expr) -> Expr:
     if column.type.is_packed:
         return dataclasses.replace(column, type=sqltypes.unpacked(column.type))
     if column.type.is_variant:
-        return rewrites.read_variant(column)
-    if column.type.name == "timestamp_ltz" and column.type.scale > rewrites.MICROSECOND_DIGITS:
-        return rewrites.instant_of_nanoseconds(column)
+        return casts.read_variant(column)
+    if column.type.name == "timestamp_ltz" and column.type.scale > casts.MICROSECOND_DIGITS:
+        return casts.instant_of_nanoseconds(column)
     return column
 
 

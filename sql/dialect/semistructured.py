@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sql import variants
-from sql.dialect import builders, rewrites, sqltypes, structures
+from sql.dialect import arithmetic, builders, casts, comparisons, sqltypes, structures
 from sql.dialect.builders import FunctionCall, function, of_values
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -21,7 +21,7 @@ def array(items: Sequence[Expr]) -> Expr:
     listed = array_of(items)
     if all(item.type.name in SHORT for item in items):
         return listed
-    computed = code.kernel("_v_bounded", rewrites.as_arrow(listed, sqltypes.TEXT))
+    computed = code.kernel("_v_bounded", casts.as_arrow(listed, sqltypes.TEXT))
     return exprs.derived(computed, sqltypes.ARRAY, [listed])
 
 
@@ -33,7 +33,7 @@ def array_of(items: Sequence[Expr]) -> Expr:
     """Return the ARRAY of some values for a kernel, which bounds what it returns."""
     if not items:
         return _constant("[]", sqltypes.ARRAY)
-    values = [rewrites.to_variant(item) for item in items]
+    values = [casts.to_variant(item) for item in items]
     parts: list[code.Part] = [code.StringLiteral(value="[")]
     for value in values:
         absent = code.StringLiteral(value=variants.UNDEFINED_TEXT)
@@ -49,7 +49,7 @@ def object_of(pairs: Sequence[Expr], *, keeps_null: bool = False) -> Expr:
         return _constant("{}", sqltypes.OBJECT)
     name = "_v_object_keep_null" if keeps_null else "_v_object"
     listed = array_of(pairs)
-    computed = code.kernel(name, rewrites.as_arrow(listed, sqltypes.TEXT))
+    computed = code.kernel(name, casts.as_arrow(listed, sqltypes.TEXT))
     return exprs.derived(computed, sqltypes.OBJECT, [listed], nullable=False)
 
 
@@ -69,8 +69,8 @@ def element(value: Expr, index: Expr) -> Expr:
         return exprs.null(sqltypes.VARIANT)
     computed = code.kernel(
         "_v_get",
-        rewrites.as_arrow(_semistructured(value), sqltypes.TEXT),
-        rewrites.as_arrow(rewrites.to_variant(index), sqltypes.TEXT),
+        casts.as_arrow(_semistructured(value), sqltypes.TEXT),
+        casts.as_arrow(casts.to_variant(index), sqltypes.TEXT),
     )
     return exprs.derived(computed, sqltypes.VARIANT, [value, index], nullable=True)
 
@@ -88,14 +88,14 @@ def step_into(value: Expr, *steps: str | int) -> Expr:
         if isinstance(written, code.StringLiteral):
             whole = code.kernel("_v_get_path", first, written.value + path)
             return exprs.derived(whole, sqltypes.VARIANT, [value], nullable=True)
-    return rewrites.at_path(_semistructured(value), path)
+    return casts.at_path(_semistructured(value), path)
 
 
 def _semistructured(value: Expr) -> Expr:
     if value.type.name == "null":
         return exprs.null(sqltypes.VARIANT)
     if not value.type.is_variant:
-        raise rewrites.mismatch(f"path into {sqltypes.shown(value.type)}")
+        raise casts.mismatch(f"path into {sqltypes.shown(value.type)}")
     return value
 
 
@@ -107,7 +107,7 @@ def _parse_json(name: str) -> builders.Builder:
         if mode not in ("s", "d"):
             raise call.invalid()
         named = f"{name}_repeats" if mode == "d" else name
-        computed = code.kernel(named, rewrites.as_arrow(text, sqltypes.TEXT))
+        computed = code.kernel(named, casts.as_arrow(text, sqltypes.TEXT))
         return exprs.derived(computed, sqltypes.VARIANT, [text], nullable=True)
 
     return build
@@ -119,7 +119,7 @@ def _array_construct(call: FunctionCall) -> Expr:
 
 def _array_construct_compact(call: FunctionCall) -> Expr:
     listed = array_of(call.args)
-    computed = code.kernel("_v_array_compact", rewrites.as_arrow(listed, sqltypes.TEXT))
+    computed = code.kernel("_v_array_compact", casts.as_arrow(listed, sqltypes.TEXT))
     return exprs.derived(computed, sqltypes.ARRAY, [listed])
 
 
@@ -141,8 +141,8 @@ def _of_keys(name: str) -> builders.Builder:
         listed = array_of(keys)
         computed = code.kernel(
             name,
-            rewrites.as_arrow(members, sqltypes.TEXT),
-            rewrites.as_arrow(listed, sqltypes.TEXT),
+            casts.as_arrow(members, sqltypes.TEXT),
+            casts.as_arrow(listed, sqltypes.TEXT),
         )
         return exprs.derived(computed, sqltypes.OBJECT, [members, listed])
 
@@ -151,7 +151,7 @@ def _of_keys(name: str) -> builders.Builder:
 
 def _arrays_zip(call: FunctionCall) -> Expr:
     listed = array_of(call.args)
-    computed = code.kernel("_v_arrays_zip", rewrites.as_arrow(listed, sqltypes.TEXT))
+    computed = code.kernel("_v_arrays_zip", casts.as_arrow(listed, sqltypes.TEXT))
     return exprs.derived(computed, sqltypes.ARRAY, [listed], nullable=True)
 
 
@@ -163,7 +163,7 @@ def _get_ignore_case(call: FunctionCall) -> Expr:
     value, name = call.arg(0), call.text(1)
     if value.type.structure is not None:
         return structures.ignoring_case(value, name)
-    exact = [rewrites.as_arrow(each, sqltypes.TEXT) for each in (rewrites.to_variant(value), name)]
+    exact = [casts.as_arrow(each, sqltypes.TEXT) for each in (casts.to_variant(value), name)]
     computed = code.kernel("_v_get_ignore_case", *exact)
     return exprs.derived(computed, sqltypes.VARIANT, [value, name], nullable=True)
 
@@ -173,7 +173,7 @@ def _array_size(call: FunctionCall) -> Expr:
     if value.type.structure is not None and value.type.structure.word == "list":
         return structures.size(value)
     array = builders.COERCIONS["array"](call, 0)
-    computed = code.kernel("_v_array_size", rewrites.as_arrow(array, sqltypes.TEXT))
+    computed = code.kernel("_v_array_size", casts.as_arrow(array, sqltypes.TEXT))
     return builders.small_integer(computed, [array], nullable=True)
 
 
@@ -196,15 +196,15 @@ def _map_cat(call: FunctionCall) -> Expr:
     if call.arg(1).type.name == "null":
         return exprs.null(first.type)
     second = _map(call, 1)
-    return structures.joined(first, rewrites.cast(second, first.type))
+    return structures.joined(first, casts.cast(second, first.type))
 
 
 def _map_insert(call: FunctionCall) -> Expr:
     """The entry is an OBJECT of one member first: without a member where the key is NULL."""
     value, key = _map(call, 0), structures.new_key(_map(call, 0), call.arg(1))
-    updates = rewrites.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
-    entry = object_of([rewrites.cast(key, sqltypes.TEXT), call.arg(2)], keeps_null=True)
-    return structures.inserted(value, rewrites.cast(entry, value.type), updates)
+    updates = comparisons.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
+    entry = object_of([casts.cast(key, sqltypes.TEXT), call.arg(2)], keeps_null=True)
+    return structures.inserted(value, casts.cast(entry, value.type), updates)
 
 
 def _map_of_keys(*, keeps: bool) -> builders.Builder:
@@ -213,10 +213,10 @@ def _map_of_keys(*, keeps: bool) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
         value, keys = _map(call, 0), call.args[1:]
         if keys[0].type.name == "array" and len(keys) == 1 and keeps:
-            exact = rewrites.cast(keys[0], structures.wanted_type(value))
+            exact = casts.cast(keys[0], structures.wanted_type(value))
         else:
             listed = array_of([structures.as_key(value, key) for key in keys])
-            exact = rewrites.cast(listed, structures.keys_type(value))
+            exact = casts.cast(listed, structures.keys_type(value))
         return structures.chosen(value, exact, keeps=keeps)
 
     return build
@@ -230,23 +230,23 @@ def _map(call: FunctionCall, index: int) -> Expr:
 
 
 def _to_variant(call: FunctionCall) -> Expr:
-    return rewrites.to_variant(call.arg(0))
+    return casts.to_variant(call.arg(0))
 
 
 def _to_array(call: FunctionCall) -> Expr:
     value = call.arg(0)
     if value.type.name == "array":
-        return rewrites.cast(value, sqltypes.ARRAY)
+        return casts.cast(value, sqltypes.ARRAY)
     computed = code.kernel("_v_to_array", _variant_text(value))
     return exprs.derived(computed, sqltypes.ARRAY, [value], nullable=True)
 
 
 def _to_object(call: FunctionCall) -> Expr:
-    return rewrites.cast(call.arg(0), sqltypes.OBJECT)
+    return casts.cast(call.arg(0), sqltypes.OBJECT)
 
 
 def _variant_text(value: Expr) -> code.Part:
-    return rewrites.as_arrow(rewrites.to_variant(value), sqltypes.TEXT)
+    return casts.as_arrow(casts.to_variant(value), sqltypes.TEXT)
 
 
 def _is_of(*type_names: str) -> builders.Builder:
@@ -255,8 +255,8 @@ def _is_of(*type_names: str) -> builders.Builder:
     def build(call: FunctionCall) -> Expr:
         value = call.arg(0)
         structured = value.type.structure is not None
-        value = rewrites.to_variant(value) if structured else _semistructured(value)
-        named = code.kernel("_v_typeof", rewrites.as_arrow(value, sqltypes.TEXT))
+        value = casts.to_variant(value) if structured else _semistructured(value)
+        named = code.kernel("_v_typeof", casts.as_arrow(value, sqltypes.TEXT))
         among = code.Among(
             operand=named, members=tuple(code.StringLiteral(value=each) for each in type_names)
         )
@@ -269,8 +269,8 @@ def _as_type(target: sqltypes.SqlType | None, *type_names: str) -> builders.Buil
     """AS_INTEGER and its like: NULL for a VARIANT of another type. target None: a NUMBER."""
 
     def build(call: FunctionCall) -> Expr:
-        value = rewrites.to_variant(call.arg(0))
-        only = code.kernel("_v_only", rewrites.as_arrow(value, sqltypes.TEXT), " ".join(type_names))
+        value = casts.to_variant(call.arg(0))
+        only = code.kernel("_v_only", casts.as_arrow(value, sqltypes.TEXT), " ".join(type_names))
         chosen = exprs.derived(only, sqltypes.VARIANT, [value], nullable=True)
         wanted = target
         if wanted is None:
@@ -280,44 +280,44 @@ def _as_type(target: sqltypes.SqlType | None, *type_names: str) -> builders.Buil
             wanted = sqltypes.number(precision, scale)
         if wanted.is_variant:
             return exprs.retyped(chosen, wanted)
-        return rewrites.cast(chosen, wanted)
+        return casts.cast(chosen, wanted)
 
     return build
 
 
 def _array_sort(call: FunctionCall) -> Expr:
-    ascending = rewrites.as_boolean(call.arg(1)) if len(call.nodes) > 1 else exprs.boolean(True)
+    ascending = comparisons.as_boolean(call.arg(1)) if len(call.nodes) > 1 else exprs.boolean(True)
     nulls_first: Expr
     if len(call.nodes) > 2:
-        nulls_first = rewrites.as_boolean(call.arg(2))
+        nulls_first = comparisons.as_boolean(call.arg(2))
     else:
         # NULLs are larger than all values, as in ORDER BY.
         nulls_first = exprs.derived(code.not_(ascending), sqltypes.BOOLEAN, [ascending])
     array = builders.COERCIONS["array"](call, 0)
     computed = code.kernel(
-        "_v_array_sort", rewrites.as_arrow(array, sqltypes.TEXT), ascending, nulls_first
+        "_v_array_sort", casts.as_arrow(array, sqltypes.TEXT), ascending, nulls_first
     )
     return exprs.derived(computed, sqltypes.ARRAY, [array, ascending, nulls_first])
 
 
 def _array_range(call: FunctionCall) -> Expr:
-    bounds = [rewrites.round_half_away(item) for item in call.args]
+    bounds = [arithmetic.round_half_away(item) for item in call.args]
     if len(bounds) == 2:
         bounds.append(exprs.integer(1))
-    exact = [rewrites.as_arrow(item, sqltypes.integer()) for item in bounds]
+    exact = [casts.as_arrow(item, sqltypes.integer()) for item in bounds]
     computed = code.kernel("_v_array_generate_range", *exact)
     return exprs.derived(computed, sqltypes.ARRAY, bounds)
 
 
 def _object_insert(call: FunctionCall) -> Expr:
     members = builders.COERCIONS["object"](call, 0)
-    name, value = call.text(1), rewrites.to_variant(call.arg(2))
-    update = rewrites.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
+    name, value = call.text(1), casts.to_variant(call.arg(2))
+    update = comparisons.as_boolean(call.arg(3)) if len(call.nodes) > 3 else exprs.boolean(False)
     computed = code.kernel(
         "_v_object_insert",
-        rewrites.as_arrow(members, sqltypes.TEXT),
-        rewrites.as_arrow(name, sqltypes.TEXT),
-        rewrites.as_arrow(value, sqltypes.TEXT),
+        casts.as_arrow(members, sqltypes.TEXT),
+        casts.as_arrow(name, sqltypes.TEXT),
+        casts.as_arrow(value, sqltypes.TEXT),
         update,
     )
     return exprs.derived(computed, sqltypes.OBJECT, [members, name, value, update])
@@ -331,12 +331,12 @@ def _get_path(call: FunctionCall) -> Expr:
         except ValueError:
             raise call.refuse(f"the path '{path.literal}'") from None
         if not steps and value.type.structure is None:
-            return rewrites.to_variant(value)
+            return casts.to_variant(value)
         return step_into(value, *steps)
     computed = code.kernel(
         "_v_get_path",
-        rewrites.as_arrow(_semistructured(value), sqltypes.TEXT),
-        rewrites.as_arrow(call.text(1), sqltypes.TEXT),
+        casts.as_arrow(_semistructured(value), sqltypes.TEXT),
+        casts.as_arrow(call.text(1), sqltypes.TEXT),
     )
     return exprs.derived(computed, sqltypes.VARIANT, [value, path], nullable=True)
 
@@ -344,7 +344,7 @@ def _get_path(call: FunctionCall) -> Expr:
 def _split(call: FunctionCall) -> Expr:
     texts = call.texts()
     return exprs.derived(
-        code.kernel("_v_split", *(rewrites.as_arrow(each, sqltypes.TEXT) for each in texts)),
+        code.kernel("_v_split", *(casts.as_arrow(each, sqltypes.TEXT) for each in texts)),
         sqltypes.ARRAY,
         texts,
     )
@@ -355,7 +355,7 @@ def _strtok_to_array(call: FunctionCall) -> Expr:
     delimiters = call.text(1) if len(call.nodes) > 1 else exprs.text(" ")
     parts = [text, delimiters]
     computed = code.kernel(
-        "_v_strtok_to_array", *(rewrites.as_arrow(each, sqltypes.TEXT) for each in parts)
+        "_v_strtok_to_array", *(casts.as_arrow(each, sqltypes.TEXT) for each in parts)
     )
     return exprs.derived(computed, sqltypes.ARRAY, parts)
 

@@ -6,7 +6,7 @@ OBJECT. The state of APPROX_PERCENTILE is an OBJECT.
 
 from __future__ import annotations
 
-from sql.dialect import hashes, rewrites, sqltypes
+from sql.dialect import arithmetic, casts, hashes, sqltypes
 from sql.dialect.builders import FunctionCall, aggregate, function
 from sql.plan import code
 from sql.plan import expressions as exprs
@@ -61,7 +61,7 @@ def _hll_export(call: FunctionCall) -> Expr:
 
 
 def _percentile_accumulate(call: FunctionCall) -> Expr:
-    value = rewrites.cast(rewrites.as_number(call.arg(0)), sqltypes.REAL)
+    value = casts.cast(arithmetic.as_number(call.arg(0)), sqltypes.REAL)
     values = _collected(call, value, "Float64")
     return call.aggregated(
         code.kernel("_digest_of", values), sqltypes.OBJECT, [value], nullable=False
@@ -69,27 +69,27 @@ def _percentile_accumulate(call: FunctionCall) -> Expr:
 
 
 def _percentile_combine(call: FunctionCall) -> Expr:
-    state = rewrites.to_variant(call.arg(0))
-    states = _collected(call, rewrites.as_arrow(state, sqltypes.TEXT), "Utf8")
+    state = casts.to_variant(call.arg(0))
+    states = _collected(call, casts.as_arrow(state, sqltypes.TEXT), "Utf8")
     return call.aggregated(
         code.kernel("_digest_merged", states), sqltypes.OBJECT, [state], nullable=False
     )
 
 
 def _percentile_estimate(call: FunctionCall) -> Expr:
-    state = rewrites.to_variant(call.arg(0))
-    share = rewrites.cast(rewrites.as_number(call.arg(1)), sqltypes.REAL)
+    state = casts.to_variant(call.arg(0))
+    share = casts.cast(arithmetic.as_number(call.arg(1)), sqltypes.REAL)
     computed = code.kernel(
         "_digest_percentile",
-        rewrites.as_arrow(state, sqltypes.TEXT),
-        rewrites.as_arrow(share, sqltypes.REAL),
+        casts.as_arrow(state, sqltypes.TEXT),
+        casts.as_arrow(share, sqltypes.REAL),
     )
     return exprs.derived(computed, sqltypes.REAL, [state, share], nullable=True)
 
 
 def _hll_import(call: FunctionCall) -> Expr:
-    exported = rewrites.to_variant(call.arg(0))
-    computed = code.kernel("_hll_imported", rewrites.as_arrow(exported, sqltypes.TEXT))
+    exported = casts.to_variant(call.arg(0))
+    computed = code.kernel("_hll_imported", casts.as_arrow(exported, sqltypes.TEXT))
     return exprs.derived(computed, STATE, [exported])
 
 

@@ -4,7 +4,7 @@ A NUMBER of scale 0 is computed as a 64-bit integer as long as its bounds prove 
 overflows, else as a 128-bit decimal (`wide`). The engine's 64-bit arithmetic wraps silently, so
 every integer expression has bounds: exact for literals, those that the manifests state for columns,
 otherwise the type's. A statement of a manifest is any writer's, so such bounds are claims: what
-relies on them is computed of values that the engine has checked (`rewrites.proven`).
+relies on them is computed of values that the engine has checked (`casts.proven`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from sql import errors, variants
-from sql.dialect import builders, rewrites, sqltypes
+from sql.dialect import arithmetic, builders, casts, comparisons, sqltypes
 from sql.plan import code, emit, relations, sharing, substitution
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
@@ -29,7 +29,7 @@ def step_into(value: Expr, step: str | int) -> Expr:
         key = exprs.text(step) if isinstance(step, str) else exprs.integer(step)
         return _of_key(value, key)
     if isinstance(step, str):
-        raise rewrites.mismatch(f"key '{step}' of a structured ARRAY")
+        raise casts.mismatch(f"key '{step}' of a structured ARRAY")
     return _element(value, exprs.integer(step))
 
 
@@ -40,8 +40,8 @@ def element(value: Expr, index: Expr) -> Expr:
         return _of_key(value, index)
     if structure.word == "list":
         if index.type.name not in ("fixed", "real", "null"):
-            raise rewrites.mismatch(f"{sqltypes.shown(index.type)} as index of a structured ARRAY")
-        return _element(value, _whole(rewrites.as_number(index)))
+            raise casts.mismatch(f"{sqltypes.shown(index.type)} as index of a structured ARRAY")
+        return _element(value, _whole(arithmetic.as_number(index)))
     if not isinstance(index.literal, str):
         raise errors.unsupported("a key of a structured OBJECT that is no constant")
     return _field(value, index.literal)
@@ -55,7 +55,7 @@ def at_path(value: Expr, path: str) -> Expr:
         raise errors.unsupported(f"the path '{path}'") from None
     for step in steps:
         if value.type.structure is None:
-            raise rewrites.mismatch(f"path into {sqltypes.shown(value.type)}")
+            raise casts.mismatch(f"path into {sqltypes.shown(value.type)}")
         value = step_into(value, step)
     return value
 
@@ -127,26 +127,26 @@ def as_key(value: Expr, key: Expr) -> Expr:
     key_type = _compared_key_type(value)
     key = _exact_key(key, key_type)
     is_number = key_type.name == "fixed" and key.type.name in ("fixed", "real")
-    converted = rewrites.cast(key, key_type, lenient=is_number)
+    converted = casts.cast(key, key_type, lenient=is_number)
     exact: code.Code = code.exactly(converted, key_type, lenient=is_number)
     if _is_lossless(key.type, key_type):
         return exprs.derived(exact, key_type, [converted], nullable=is_number or None)
     # As a truth each number but 0 equals TRUE, as a number 1 alone.
     is_truth = key_type.name == "boolean"
-    exact = _if_same(exact, key, rewrites.as_number(converted) if is_truth else converted)
+    exact = _if_same(exact, key, arithmetic.as_number(converted) if is_truth else converted)
     return exprs.derived(exact, key_type, [converted], nullable=True)
 
 
 def new_key(value: Expr, key: Expr) -> Expr:
     """Return a key that a MAP gets, cast to the type of its keys; NULL for NULL alone."""
-    return rewrites.cast(key, _compared_key_type(value))
+    return casts.cast(key, _compared_key_type(value))
 
 
 def wanted_type(value: Expr) -> sqltypes.SqlType:
     """Return the type of an ARRAY of what may equal keys of a MAP: it has all of each element."""
     element = _key_type(value)
     if element.name == "fixed":
-        scale = max(element.scale, rewrites.VARIANT_SCALE)
+        scale = max(element.scale, comparisons.VARIANT_SCALE)
         element = sqltypes.number(sqltypes.PRECISION_MAX, scale)
     elif element.name == "date":
         raise errors.unsupported("an ARRAY of keys of type DATE")
@@ -186,7 +186,7 @@ def with_one_zero(select: relations.Rel) -> relations.Rel:
         if node is below:
             return node
         if _holds_floats(node) and emit.text(node) in texts:
-            return rewrites.with_one_zero(node)
+            return casts.with_one_zero(node)
         return None
 
     changed: relations.Rel = substitution.substituted(select, replace)
@@ -267,7 +267,7 @@ def _element(value: Expr, index: Expr) -> Expr:
 def _whole(index: Expr) -> Expr:
     """Return a number if it is a whole one; NULL for another."""
     sql_type = sqltypes.number(sqltypes.PRECISION_MAX)
-    whole = rewrites.cast(index, sql_type, lenient=True)
+    whole = casts.cast(index, sql_type, lenient=True)
     if index.type.name == "fixed" and not index.type.scale:
         return whole
     same = _if_same(whole, index, whole)
@@ -279,8 +279,8 @@ def _if_same(computed: code.Part, value: Expr, converted: Expr) -> code.Code:
 
     Raises SqlError for values that are compared with none of the converted one's type.
     """
-    rewrites.check_stable(value)
-    return code.case([(rewrites.compare(converted, value, "="), computed)])
+    casts.check_stable(value)
+    return code.case([(comparisons.compare(converted, value, "="), computed)])
 
 
 def _of_key(value: Expr, key: Expr) -> Expr:
@@ -294,12 +294,12 @@ def _exact_key(key: Expr, key_type: sqltypes.SqlType) -> Expr:
     """Return a text or a VARIANT as a number or a moment that has all of it, for such a key."""
     match key_type.name, key.type.name:
         case "fixed", "text":
-            return rewrites.as_number(key)
+            return arithmetic.as_number(key)
         case "fixed", "variant":
-            scale = max(key_type.scale, rewrites.VARIANT_SCALE)
-            return rewrites.cast(key, sqltypes.number(sqltypes.PRECISION_MAX, scale))
+            scale = max(key_type.scale, comparisons.VARIANT_SCALE)
+            return casts.cast(key, sqltypes.number(sqltypes.PRECISION_MAX, scale))
         case "date", "text" | "variant":
-            return rewrites.cast(key, sqltypes.TIMESTAMP_NTZ)
+            return casts.cast(key, sqltypes.TIMESTAMP_NTZ)
     return key
 
 
@@ -329,9 +329,9 @@ KEYS = frozenset({"text", "fixed", "boolean", "date", "timestamp_ntz", "timestam
 def _read(computed: code.Code, sql_type: sqltypes.SqlType, parts: list[Expr]) -> Expr:
     """Return a part of a structured value as it is computed with, as columns are."""
     part = exprs.derived(computed, sql_type, parts, nullable=True)
-    return part if is_read_as_held(sql_type) else rewrites.instant_of_nanoseconds(part)
+    return part if is_read_as_held(sql_type) else casts.instant_of_nanoseconds(part)
 
 
 def is_read_as_held(sql_type: sqltypes.SqlType) -> bool:
     """Whether a part of that type is computed with in the form in which a value holds it."""
-    return sql_type.name != "timestamp_ltz" or sql_type.scale <= rewrites.MICROSECOND_DIGITS
+    return sql_type.name != "timestamp_ltz" or sql_type.scale <= casts.MICROSECOND_DIGITS

@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from sql import errors, limits
-from sql.dialect import columns, expressions, names, rewrites, scopes, sqltypes, structures
+from sql.dialect import casts, columns, expressions, names, scopes, sqltypes, structures
 from sql.dialect.scopes import FromItem, QueryScope, ScopeColumn
 from sql.plan import code, relations
 from sql.plan import expressions as exprs
@@ -127,14 +127,14 @@ def _flattened(call: TableFunction, scope: QueryScope) -> _Rows:
         inner = structures.at_path(value, path)
         if _keeps_types(inner.type, mode, is_recursive=is_recursive):
             return _flattened_in_types(inner, path, is_outer=bool(is_outer))
-        value = rewrites.to_variant(value)
+        value = casts.to_variant(value)
     if not value.type.is_variant:
-        raise rewrites.mismatch(f"FLATTEN of {sqltypes.shown(value.type)}")
+        raise casts.mismatch(f"FLATTEN of {sqltypes.shown(value.type)}")
     words = [mode.lower(), *(["recursive"] if is_recursive else []), *(["outer"] * bool(is_outer))]
-    listed = code.kernel(f"_flatten_{'_'.join(words)}", rewrites.spelled(value), path)
-    this = rewrites.to_variant(value)
+    listed = code.kernel(f"_flatten_{'_'.join(words)}", casts.spelled(value), path)
+    this = casts.to_variant(value)
     if path:
-        this = rewrites.at_path(this, path)
+        this = casts.at_path(this, path)
     fields = [
         ("KEY", "key", sqltypes.TEXT),
         ("PATH", "path", sqltypes.TEXT),
@@ -188,17 +188,17 @@ def _split(call: TableFunction, scope: QueryScope) -> _Rows:
         call.name[0] == "S" and len(call.arguments) < 2 and call.name != "STRTOK_SPLIT_TO_TABLE"
     ):
         raise errors.unsupported(f"{call.name} with {len(call.arguments)} arguments")
-    text = rewrites.cast(
+    text = casts.cast(
         expressions.bind(call.arguments["text"], scope), sqltypes.TEXT, forms=context.forms
     )
     node = call.arguments.get("delimiter")
     delimiter = exprs.text(" ") if node is None else expressions.bind(node, scope)
-    delimiter = rewrites.cast(delimiter, sqltypes.TEXT, forms=context.forms)
+    delimiter = casts.cast(delimiter, sqltypes.TEXT, forms=context.forms)
     word = "strtok" if call.name.startswith("STRTOK") else "split"
     listed = code.kernel(
         f"_rows_of_{word}",
-        rewrites.as_arrow(text, sqltypes.TEXT),
-        rewrites.as_arrow(delimiter, sqltypes.TEXT),
+        casts.as_arrow(text, sqltypes.TEXT),
+        casts.as_arrow(delimiter, sqltypes.TEXT),
     )
     return _Rows(
         listed=exprs.derived(listed, sqltypes.ARRAY, [text, delimiter]),
@@ -289,11 +289,11 @@ def moved(scope: QueryScope, start: int, relation: str) -> list[tuple[str, Expr]
     def move(bound: Expr) -> Expr:
         name = f"c{len(kept)}"
         column = code.ColumnUse(relation=relation, name=name)
-        raw = rewrites.unread(bound)
+        raw = casts.unread(bound)
         kept.append((name, raw))
         if raw is not bound:
             # It stays as it is stored until it is used.
-            return rewrites.read_variant(dataclasses.replace(bound, code=column))
+            return casts.read_variant(dataclasses.replace(bound, code=column))
         return dataclasses.replace(bound, code=column)
 
     for source in scope.sources[start:]:

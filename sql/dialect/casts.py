@@ -1,8 +1,8 @@
-"""rule: Snowflake's semantics in the engine's SQL: casts, arithmetic, comparison, patterns.
+"""rule: Snowflake's casts in the engine's SQL: between all types, of constants, by format models.
 
-Each function takes bound operands and returns one. Where the engine differs silently (whole number
-division, wrapping sums, NULL in CONCAT, backslash in LIKE, unanchored regular expressions) the
-rewrite makes the difference explicit; a construct that cannot be expressed is refused.
+Each function takes a bound operand and returns one of another type. Where the engine's own cast
+differs silently, or fails where Snowflake's does not, the cast is written out, or a kernel does
+it; a cast that Snowflake does not have is refused.
 """
 
 from __future__ import annotations
@@ -10,18 +10,29 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
-import itertools
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sql import errors, intervals, kernelforms, kernels, moment_kernels, zoned_kernels
 from sql.dialect import formats, sqltypes
-from sql.plan import code, emit, evaluation, folding, substitution
+from sql.plan import code, evaluation
 from sql.plan import expressions as exprs
 from sql.plan.expressions import Expr
 
-COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+MICROSECOND_DIGITS = 6
+
+
+UTC_MICROSECONDS = 'Timestamp(Microsecond, Some("UTC"))'
+
+
+MICROSECONDS = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
 
 
 def check_stable(operand: Expr) -> None:
@@ -35,7 +46,26 @@ def as_arrow(operand: Expr, sql_type: sqltypes.SqlType) -> code.Cast:
     return code.exactly(operand, sql_type)
 
 
-# Casts
+def double_width(sql_type: sqltypes.SqlType) -> str:
+    """Return the engine's decimal type of twice the usual width with the same digits."""
+    return f"Decimal256({sql_type.precision}, {sql_type.scale})"
+
+
+def proven(operand: Expr) -> Expr:
+    """Return a number whose bounds hold: where a writer claims them, the engine checks each value.
+
+    Without a check the engine's 64-bit arithmetic would wrap if they were false.
+    """
+    sql_type = operand.type
+    if not sql_type.is_claimed:
+        return operand
+    checked = code.Checked(operand=operand, low=sql_type.low, high=sql_type.high)
+    return exprs.derived(checked, dataclasses.replace(sql_type, is_claimed=False), [operand])
+
+
+def in_type(operand: Expr, sql_type: sqltypes.SqlType) -> Expr:
+    """Return a NUMBER as a decimal type that holds each of its digits."""
+    return exprs.derived(code.exactly(operand, sql_type), sql_type, [operand])
 
 
 def cast(
@@ -495,10 +525,18 @@ def _without_plus(written: code.Code) -> code.Code:
 
 
 OF_ZONES = frozenset({"timestamp_ltz", "timestamp_tz"})
+
+
 PIECES = re.compile(r"%(?::|:::)?z|%[1-9]f|(?:[^%]|%(?![:z]|[1-9]f)[^\n])+")
 """An offset, a number of digits of a second, or what stands between two of them."""
+
+
 YEARS = re.compile("(?<!%)((?:%%)*%Y)")
+
+
 OFFSETS = re.compile("(?<!%)(?:%%)*%(?::|:::)?z")
+
+
 CUT_DIGITS = re.compile("%[124578]f")
 """Numbers of digits of a second that the engine does not write."""
 
@@ -568,8 +606,7 @@ def _cast_text_to_instant(operand: Expr, target: sqltypes.SqlType, lenient: bool
 def _cast_epoch(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
     if operand.type.scale:
         # Seconds and parts of them; only a whole number's unit is guessed.
-        micros = cast(multiply(operand, exprs.integer(10**6)), sqltypes.number(18))
-        exact = as_arrow(micros, sqltypes.integer())
+        exact = as_arrow(_in_microseconds(operand), sqltypes.integer())
         if target.name == "timestamp_ltz":
             return at_instant(exact, [operand])
         converted = exprs.derived(
@@ -581,6 +618,13 @@ def _cast_epoch(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
         return at_instant(code.arrow(naive, "Int64"), [operand])
     converted = exprs.derived(naive, sqltypes.TIMESTAMP_NTZ, [operand])
     return cast(converted, target)
+
+
+def _in_microseconds(seconds: Expr) -> Expr:
+    """Return a NUMBER of seconds as a whole one of microseconds."""
+    micros = code.infix(code.arrow(seconds, double_width(seconds.type)), "*", 10**6)
+    whole = sqltypes.number(18)
+    return exprs.derived(code.exactly(micros, whole, is_lossy=True), whole, [seconds])
 
 
 def check_whole_micros(operand: Expr, scale: int) -> None:
@@ -609,6 +653,8 @@ def check_whole_epoch(operand: Expr) -> None:
 # TIMESTAMP_TZ
 
 ZONED = "_zoned_at_offset"
+
+
 ZONED_BIND = "_zoned_of_bind"
 """Kernels that do the same. A VARIANT of a bind is one of its instant: drivers bind every moment
 that has a zone so. Of other values it would lose the offset that its author wrote."""
@@ -909,761 +955,3 @@ CASTS = {
     **{(name, "text"): _cast_from_interval for name in intervals.NAMES},
     **{(name, name): _cast_interval for name in intervals.NAMES},
 }
-
-
-# Arithmetic
-
-
-def as_number(operand: Expr) -> Expr:
-    """Return operand as a number for arithmetic."""
-    match operand.type.name:
-        case "fixed" | "real":
-            return operand
-        case "null":
-            return exprs.null(sqltypes.integer())
-        case "text":
-            if operand.literal is None:
-                return exprs.null(sqltypes.integer())
-            if operand.is_literal:
-                return _number_literal(operand)
-            return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))
-        case "boolean":
-            return cast(operand, sqltypes.integer(1, 0, 1))
-        case "variant":
-            return cast(operand, sqltypes.REAL)
-    raise mismatch(f"arithmetic on {sqltypes.shown(operand.type)}")
-
-
-def _number_literal(operand: Expr) -> Expr:
-    text = operand.literal.strip()
-    if kernels.NUMBER.fullmatch(text):
-        try:
-            return exprs.number(decimal.Decimal(text))
-        except ValueError:
-            return exprs.real(float(text))
-    return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX, 5))
-
-
-def add(left: Expr, right: Expr, *, negative: bool = False) -> Expr:
-    """Return left + right, or left - right; a date plus or minus days is a date."""
-    sign = "-" if negative else "+"
-    if right.type.name == "interval" or left.type.name == "interval":
-        return _add_interval(left, right, sign)
-    if intervals.NAMES & {left.type.name, right.type.name}:
-        return _add_span(left, right, negative=negative)
-    if left.type.name == "date" or right.type.name == "date":
-        return _add_days(left, right, negative=negative)
-    if left.type.is_temporal or right.type.is_temporal:
-        raise mismatch(f"({sqltypes.shown(left.type)} {sign} {sqltypes.shown(right.type)})")
-    left, right = as_number(left), as_number(right)
-    if "real" in (left.type.name, right.type.name):
-        left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
-        return exprs.chained(left, sign, right, sqltypes.REAL)
-    sql_type = sqltypes.added(left.type, right.type, negative=negative)
-    if sql_type.is_integer:
-        total = exprs.chained(proven(left), sign, proven(right), sql_type)
-        return _known(
-            total, left, right, lambda ours, theirs: ours - theirs if negative else ours + theirs
-        )
-    left, right = widened(left), widened(right)
-    whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
-    if whole + sql_type.scale + 1 > sqltypes.PRECISION_MAX:
-        return _add_at_twice_the_width(left, sign, right, sql_type)
-    result = exprs.derived(code.infix(left, sign, right), sql_type, [left, right])
-    return _settled(result, sql_type)
-
-
-def _known(computed: Expr, left: Expr, right: Expr, compute: Callable[[int, int], int]) -> Expr:
-    """Return a whole number with its value, where both operands are known: it prunes files.
-
-    The engine computes it all the same, and the type's bounds leave it no room to differ.
-    """
-    ours, theirs = left.literal, right.literal
-    if type(ours) is not int or type(theirs) is not int:
-        return computed
-    return dataclasses.replace(computed, literal=compute(ours, theirs))
-
-
-def _add_at_twice_the_width(left: Expr, sign: str, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
-    """Return a sum that may have more than 38 digits; the cast to its type then fails.
-
-    A chain of such terms stays flat, however long it is; the engine adds it in halves.
-    """
-    term = code.arrow(right, double_width(right.type))
-    if left.terms is not None:
-        terms = exprs.extended(left.terms, left, sign, term)
-    else:
-        terms = code.infix(code.arrow(left, double_width(left.type)), sign, term)
-    terms = dataclasses.replace(terms, is_exact=True)
-    total = exprs.derived(code.exactly(terms, sql_type), sql_type, [left, right])
-    return dataclasses.replace(total, terms=terms)
-
-
-def _add_days(left: Expr, right: Expr, *, negative: bool) -> Expr:
-    if left.type.name == "date" and right.type.name == "date":
-        if not negative:
-            raise mismatch("(DATE + DATE)")
-        days = code.infix(code.arrow(left, "Int32"), "-", code.arrow(right, "Int32"))
-        difference = code.arrow(days, "Int64")
-        return exprs.derived(difference, sqltypes.integer(9, -(10**8), 10**8), [left, right])
-    day, count = (left, right) if left.type.name == "date" else (right, left)
-    if day is right and negative:
-        raise mismatch("(number - DATE)")
-    if count.type.is_temporal:
-        raise mismatch(f"({sqltypes.shown(left.type)} + {sqltypes.shown(right.type)})")
-    return add_units(day, as_number(count), "day", negative=negative)
-
-
-def _add_interval(left: Expr, right: Expr, sign: str) -> Expr:
-    moment, step = (right, left) if left.type.name == "interval" else (left, right)
-    if step.type.name != "interval" or (sign == "-" and moment is right):
-        raise mismatch("INTERVAL arithmetic")
-    if moment.type.name == "text":
-        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
-    if step.type.scale:
-        moment = with_all_digits(moment)
-    if not moment.type.is_temporal:
-        raise mismatch(f"INTERVAL and {sqltypes.shown(moment.type)}")
-    sql_type = moment.type
-    if sql_type.name == "date" and step.type.scale:
-        # An interval finer than a day makes a DATE a TIMESTAMP; its type says so by scale.
-        moment, sql_type = cast(moment, sqltypes.TIMESTAMP_NTZ), sqltypes.TIMESTAMP_NTZ
-    if sql_type.name == "timestamp_tz":
-        local = cast(moment, sqltypes.TIMESTAMP_NTZ)
-        moved = exprs.derived(code.infix(local, sign, step), local.type, [local])
-        return at_offset_of(moment, moved)
-    return exprs.derived(code.infix(moment, sign, step), sql_type, [moment])
-
-
-def _add_span(left: Expr, right: Expr, *, negative: bool) -> Expr:
-    """Return a date or timestamp moved by a value of an INTERVAL type."""
-    moment, span = (right, left) if left.type.name in intervals.NAMES else (left, right)
-    if moment.type.name == "text":
-        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
-    if not moment.type.is_temporal or (negative and moment is right):
-        raise mismatch(f"{sqltypes.shown(left.type)} and {sqltypes.shown(right.type)}")
-    if span.type.name == "interval_year_month":
-        return add_units(moment, _as_count(span, span), "month", negative=negative)
-    if moment.type.name == "date":
-        moment = cast(moment, sqltypes.TIMESTAMP_NTZ)
-    if is_of_nanoseconds(moment):
-        moment = whole_microseconds(moment)
-    micros = code.kernel("_interval_micros", as_arrow(span, span.type))
-    return add_units(moment, _as_count(micros, span), "microsecond", negative=negative)
-
-
-def _as_count(counted: code.Part, span: Expr) -> Expr:
-    """Return the engine's 64-bit integer of an interval as a NUMBER."""
-    count = sqltypes.integer()
-    return exprs.derived(code.exactly(counted, count), count, [span])
-
-
-def add_units(moment: Expr, count: Expr, unit: str, *, negative: bool = False) -> Expr:
-    """Return moment moved by count units (day, month, or microseconds); DATE stays DATE."""
-    if unit in ("millisecond", "microsecond"):
-        moment = with_all_digits(moment)
-    if moment.type.name == "timestamp_tz":
-        local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
-        return at_offset_of(moment, local)
-    if moment.type.name == "timestamp_ltz" and unit in ("day", "month"):
-        folded = _moved_constant(moment, round_half_away(count), unit, negative=negative)
-        if folded is not None:
-            return folded
-        # Days and months follow the calendar, with summer time; hours are fixed durations.
-        local = add_units(cast(moment, sqltypes.TIMESTAMP_NTZ), count, unit, negative=negative)
-        return exprs.retyped(cast(local, moment.type), moment.type)
-    count = round_half_away(count)
-    folded = _moved_constant(moment, count, unit, negative=negative)
-    if folded is not None:
-        return folded
-    sign = "-" if negative else "+"
-    steps = code.exactly(count, sqltypes.integer())
-    moved: code.Code
-    if unit == "month":
-        if isinstance(count.literal, int) and abs(count.literal) <= MONTHS_MAX:
-            moved = code.infix(moment, sign, code.interval(f"{count.literal} month"))
-        else:
-            moved = _months_later(
-                moment, code.Prefix(word="-", operand=steps) if negative else steps
-            )
-    elif moment.type.name == "date" and not _is_short(count, unit):
-        # The engine's sum of 64 bits would wrap.
-        midnight = code.exactly(moment, sqltypes.TIMESTAMP_NTZ)
-        counted = code.exactly(negate(count) if negative else count, sqltypes.integer())
-        later = code.kernel(f"_later_{MICROSECONDS[unit]}", midnight, counted)
-        moved = code.exactly(later, sqltypes.DATE)
-    elif moment.type.name == "date":
-        assert unit == "day"
-        days = code.infix(code.arrow(moment, "Int32"), sign, steps)
-        moved = code.arrow(code.arrow(days, "Int32"), "Date32")
-    elif not _is_short(count, unit):
-        # It may leave the range of 64 bits, which the engine's arithmetic would wrap.
-        counted = code.exactly(negate(count) if negative else count, sqltypes.integer())
-        naive: code.Part = moment
-        if moment.type.name == "timestamp_ltz":
-            naive = code.arrow(moment, "Int64")
-        later = code.kernel(
-            f"_later_{MICROSECONDS[unit]}", code.exactly(naive, sqltypes.TIMESTAMP_NTZ), counted
-        )
-        moved = code.exactly(later, moment.type)
-        if moment.type.name == "timestamp_ltz":
-            moved = at_instant(code.arrow(later, "Int64"), [moment]).code
-    else:
-        steps = code.exactly(proven(count), sqltypes.integer())
-        micros = code.infix(
-            code.arrow(moment, "Int64"), sign, code.infix(steps, "*", MICROSECONDS[unit])
-        )
-        moved = code.exactly(code.exactly(micros, sqltypes.TIMESTAMP_NTZ), moment.type)
-        if moment.type.name == "timestamp_ltz":
-            moved = at_instant(micros, [moment]).code
-    return exprs.derived(moved, moment.type, [moment, count])
-
-
-def _moved_constant(moment: Expr, count: Expr, unit: str, *, negative: bool) -> Expr | None:
-    """Return a known moment moved by a known count of units; None if the engine has to do it."""
-    if not isinstance(moment.literal, datetime.date) or not isinstance(count.literal, int):
-        return None
-    if moment.type.scale > MICROSECOND_DIGITS:
-        return None
-    later = folding.moved(moment.literal, -count.literal if negative else count.literal, unit)
-    return None if later is None else _moment_constant(later)
-
-
-MICROSECOND_DIGITS = 6
-
-
-def _moment_constant(value: datetime.date) -> Expr:
-    return exprs.timestamp(value) if isinstance(value, datetime.datetime) else exprs.date(value)
-
-
-def truncated_constant(moment: Expr, part: str, *, first_day: int) -> Expr | None:
-    """Return a known moment cut to a part; None if the engine has to do it."""
-    if not isinstance(moment.literal, datetime.date) or moment.type.scale > MICROSECOND_DIGITS:
-        return None
-    cut = folding.truncated(moment.literal, part, first_day=first_day)
-    return None if cut is None else _moment_constant(cut)
-
-
-MONTHS_MAX = 12 * 10_000
-"""Months of the calendar; the engine's intervals hold no number of more than 32 bits."""
-
-
-def _is_short(count: Expr, unit: str) -> bool:
-    """Say whether count units are so few that no moment moved by them leaves 64 bits."""
-    most = max(abs(count.type.low), abs(count.type.high)) if count.type.is_integer else 10**38
-    return most * MICROSECONDS[unit] <= SHORT_MICROSECONDS
-
-
-SHORT_MICROSECONDS = 10_000 * 366 * 86_400_000_000
-"""Ten thousand years."""
-
-UTC_MICROSECONDS = 'Timestamp(Microsecond, Some("UTC"))'
-MICROSECONDS = {
-    "day": 86_400_000_000,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
-
-
-def add_months(moment: Expr, count: Expr) -> Expr:
-    """Return a DATE or TIMESTAMP_NTZ moved by months; the last day of a month stays a last day."""
-    moved = _months_later(moment, code.exactly(count, sqltypes.integer()), suffix="_last")
-    return exprs.derived(moved, moment.type, [moment, count])
-
-
-def _months_later(moment: Expr, months: code.Part, suffix: str = "") -> code.Cast:
-    sql_type = sqltypes.DATE if moment.type.name == "date" else sqltypes.TIMESTAMP_NTZ
-    name = "date" if sql_type is sqltypes.DATE else "timestamp"
-    moved = code.kernel(f"_add_months_{name}{suffix}", as_arrow(moment, sql_type), months)
-    return code.exactly(moved, moment.type)
-
-
-def multiply(left: Expr, right: Expr) -> Expr:
-    left, right = as_number(left), as_number(right)
-    if "real" in (left.type.name, right.type.name):
-        left, right = cast(left, sqltypes.REAL), cast(right, sqltypes.REAL)
-        return exprs.chained(left, "*", right, sqltypes.REAL)
-    sql_type = sqltypes.multiplied(left.type, right.type)
-    if sql_type.is_integer:
-        product = exprs.chained(proven(left), "*", proven(right), sql_type)
-        return _known(product, left, right, lambda ours, theirs: ours * theirs)
-    left, right = widened(left), widened(right)
-    engine_scale = left.type.scale + right.type.scale
-    if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
-        # The exact product has more digits than a decimal of the engine's usual width.
-        ours, theirs = (code.arrow(side, double_width(side.type)) for side in (left, right))
-        is_rounded = engine_scale > sql_type.scale
-        exact: code.Code = code.exactly(
-            code.infix(ours, "*", theirs), sql_type, is_lossy=is_rounded
-        )
-        if engine_scale == sql_type.scale and _may_stand_twice(left, right):
-            exact = _within_digits(code.infix(left, "*", right), sql_type, exact)
-        return exprs.derived(exact, sql_type, [left, right])
-    product = exprs.derived(code.infix(left, "*", right), sql_type, [left, right])
-    return _settled(product, sql_type, engine_scale=engine_scale)
-
-
-REPEATED_NODES_MAX = 32
-"""Nodes of operands whose product stands in the engine's text several times."""
-
-
-def _may_stand_twice(*operands: Expr) -> bool:
-    nodes = list(itertools.islice(substitution.nodes(operands), REPEATED_NODES_MAX + 1))
-    return (
-        len(nodes) <= REPEATED_NODES_MAX
-        and not any(operand.is_volatile for operand in operands)
-        and not any(type(node) is code.Subquery for node in nodes)
-    )
-
-
-def _within_digits(product: code.Code, sql_type: sqltypes.SqlType, exact: code.Code) -> code.Case:
-    """Return a product as the engine computes it, and exact for one of more digits than sql_type.
-
-    The engine fails at a product beyond 127 bits, and does not see that one within them has more
-    than 38 digits. exact: the same product, in an expression that fails at such a one. It is
-    computed for no other row: multiplied in twice the width, or compared by a cast, products take
-    more CPU time. Figures are in decision 0095.
-    """
-    digits = (9,) * sql_type.precision
-    low, high = (
-        code.exactly(f"{decimal.Decimal((sign, digits, -sql_type.scale)):f}", sql_type)
-        for sign in (1, 0)
-    )
-    is_beyond = code.infix(code.infix(product, "<", low), "OR", code.infix(product, ">", high))
-    return code.case([(is_beyond, exact)], product)
-
-
-def double_width(sql_type: sqltypes.SqlType) -> str:
-    """Return the engine's decimal type of twice the usual width with the same digits."""
-    return f"Decimal256({sql_type.precision}, {sql_type.scale})"
-
-
-def divide(left: Expr, right: Expr) -> Expr:
-    """Return left / right: NUMBER by NUMBER is a NUMBER of more scale; nothing divides by 0."""
-    left, right = as_number(left), as_number(right)
-    if "real" in (left.type.name, right.type.name):
-        left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
-        return exprs.derived(code.infix(left, "/", right), sqltypes.REAL, [left, right])
-    return quotient(left, right, sqltypes.divided(left.type, right.type))
-
-
-ENGINE_DIGITS_MAX = 76
-"""Digits of the engine's decimals of twice the usual width."""
-
-QUOTIENT_SCALE_STEP = 4
-"""The engine gives so many digits more than the dividend has after the point, cut off."""
-
-
-def quotient(left: Expr, right: Expr, sql_type: sqltypes.SqlType) -> Expr:
-    """Return the quotient of two NUMBERs, rounded to the scale of sql_type."""
-    # One digit more than wanted is enough to round.
-    extended = max(left.type.scale, sql_type.scale - QUOTIENT_SCALE_STEP + 1)
-    whole = left.type.precision - left.type.scale
-    if left.type.is_integer:
-        whole = min(whole, len(str(sqltypes.INT64_HIGH)))
-    right = widened(right)
-    dividend: code.Part
-    divisor: code.Part
-    # The engine moves the dividend's point that far before it divides.
-    digits = whole + extended + QUOTIENT_SCALE_STEP + right.type.scale
-    if digits <= sqltypes.PRECISION_MAX:
-        dividend = cast(left, sqltypes.number(sqltypes.PRECISION_MAX, extended))
-        divided: code.Code = code.infix(dividend, "/", right)
-    else:
-        dividend = code.arrow(left, double_width(sqltypes.number(whole + extended, extended)))
-        divisor = code.arrow(right, double_width(right.type))
-        spare = extended + QUOTIENT_SCALE_STEP - 1 - sql_type.scale
-        moved = min(max(digits - ENGINE_DIGITS_MAX, 0), right.type.scale, spare)
-        if moved:
-            # A divisor with its point further to the right, and the quotient moved back.
-            shifted = sqltypes.number(right.type.precision, right.type.scale - moved)
-            unit = code.arrow(10**moved, double_width(sqltypes.number(moved + 1)))
-            divisor = code.arrow(code.infix(divisor, "*", unit), double_width(shifted))
-            divided = code.infix(code.infix(dividend, "/", divisor), "*", unit)
-        else:
-            divided = code.infix(dividend, "/", divisor)
-    rounded = code.call("round", divided, sql_type.scale)
-    return exprs.derived(code.exactly(rounded, sql_type), sql_type, [left, right])
-
-
-def checked_divisor(right: Expr) -> Expr:
-    """Return a float divisor that fails on zero instead of giving infinity."""
-    if isinstance(right.literal, int | float | decimal.Decimal) and right.literal != 0:
-        return right
-    checked = code.kernel("_nonzero", as_arrow(right, sqltypes.REAL))
-    return exprs.derived(checked, sqltypes.REAL, [right])
-
-
-def remainder(left: Expr, right: Expr) -> Expr:
-    left, right = as_number(left), as_number(right)
-    if "real" in (left.type.name, right.type.name):
-        left, right = cast(left, sqltypes.REAL), checked_divisor(cast(right, sqltypes.REAL))
-        return exprs.derived(code.infix(left, "%", right), sqltypes.REAL, [left, right])
-    sql_type, _ = sqltypes.unified([left.type, right.type]), None
-    assert sql_type is not None
-    if not sql_type.is_integer:
-        left, right = cast(left, sql_type), cast(right, sql_type)
-    remainder = exprs.derived(code.infix(left, "%", right), sql_type, [left, right])
-    return remainder if sql_type.is_integer else _settled(remainder, sql_type)
-
-
-def negate(operand: Expr) -> Expr:
-    operand = as_number(operand)
-    if isinstance(operand.literal, int) and not isinstance(operand.literal, bool):
-        return exprs.integer(-operand.literal)
-    if isinstance(operand.literal, decimal.Decimal):
-        # Python's own minus keeps 28 digits.
-        return exprs.number(kernelforms.DIGITS.minus(operand.literal))
-    if isinstance(operand.literal, float):
-        return exprs.real(-operand.literal)
-    if operand.type.name == "real":
-        # A minus would give NaN a sign, and the engine orders that below all numbers.
-        difference = code.infix(exprs.real(0.0), "-", operand)
-        return exprs.derived(difference, sqltypes.REAL, [operand])
-    sql_type = sqltypes.negated(operand.type)
-    operand = proven(operand) if sql_type.is_integer else widened(operand)
-    return exprs.derived(code.Prefix(word="-", operand=operand), sql_type, [operand])
-
-
-def round_half_away(operand: Expr) -> Expr:
-    """Return a number as a whole one, as for function arguments that are integers."""
-    operand = as_number(operand)
-    if operand.type.is_integer:
-        return operand
-    return cast(operand, sqltypes.number(sqltypes.PRECISION_MAX))
-
-
-def proven(operand: Expr) -> Expr:
-    """Return a number whose bounds hold: where a writer claims them, the engine checks each value.
-
-    Without a check the engine's 64-bit arithmetic would wrap if they were false.
-    """
-    sql_type = operand.type
-    if not sql_type.is_claimed:
-        return operand
-    checked = code.Checked(operand=operand, low=sql_type.low, high=sql_type.high)
-    return exprs.derived(checked, dataclasses.replace(sql_type, is_claimed=False), [operand])
-
-
-def widened(operand: Expr) -> Expr:
-    """Return a NUMBER as a decimal, with each of its digits."""
-    if not operand.type.is_integer:
-        return operand
-    operand = proven(operand)
-    digits = min(max(len(str(operand.type.low)) - 1, len(str(operand.type.high))), 19)
-    sql_type = sqltypes.number(max(digits, 1))
-    exact = exprs.derived(code.exactly(operand, sql_type), sql_type, [operand])
-    return dataclasses.replace(exact, literal=operand.literal)
-
-
-def _settled(result: Expr, sql_type: sqltypes.SqlType, engine_scale: int | None = None) -> Expr:
-    """Return an arithmetic result in exactly its declared type."""
-    if sql_type.is_integer:
-        return result
-    exact: code.Code = result.code
-    if engine_scale is not None and engine_scale > sql_type.scale:
-        exact = code.call("round", exact, sql_type.scale)
-    return dataclasses.replace(result, code=code.exactly(exact, sql_type))
-
-
-def added(operand: Expr, *, doubles: bool) -> Expr:
-    """Return a NUMBER as SUM adds it, which takes any decimal: products in it are not cast.
-
-    The engine's type of a product has one digit more than ours, which no product of such factors
-    fills; to cast to ours it compares each value with its ends, which is slow. doubles: in decimals
-    of twice the usual width, whose sum is exact. Otherwise the sum relies on the digits of what it
-    adds. A file may have values of more digits than its columns declare, so a product is compared
-    with the ends of its type, in less time than by a cast.
-    """
-    # SUM computes it of rows: elsewhere the same product may be a key of GROUP BY, by its text.
-    if any(type(node) is code.Subquery for node in substitution.nodes([operand])):
-        plain = operand
-    else:
-        plain = substitution.substituted(operand, _bare_factors)
-    product = _bare(plain)
-    if doubles:
-        digits = operand.type.precision + (product is not plain)
-        computed: code.Code = code.arrow(product, f"Decimal256({digits}, {operand.type.scale})")
-    elif product is not plain and _may_stand_twice(operand):
-        computed = _within_digits(product.code, operand.type, operand.code)
-    elif plain is operand:
-        return operand
-    else:
-        computed = plain.code
-    return exprs.derived(computed, operand.type, [operand])
-
-
-def _bare_factors(node: Any) -> Any:
-    """Return a product whose factors are products that are not cast; None for what has none."""
-    if type(node) is not code.Infix or node.operators != ("*",):
-        return None
-    operands = tuple(_bare(each) if type(each) is Expr else each for each in node.operands)
-    is_same = all(ours is theirs for ours, theirs in zip(operands, node.operands, strict=True))
-    return None if is_same else dataclasses.replace(node, operands=operands)
-
-
-def _bare(operand: Expr) -> Expr:
-    """Return a product of decimals as the engine computes it, anything else as it is."""
-    settled = operand.code
-    if type(settled) is not code.Cast or settled.lenient or settled.is_named:
-        return operand
-    product = settled.operand
-    if type(product) is not code.Infix or product.operators != ("*",):
-        return operand
-    factors = [each for each in product.operands if type(each) is Expr and _is_decimal(each.type)]
-    digits = sum(factor.type.precision for factor in factors)
-    scale = sum(factor.type.scale for factor in factors)
-    if len(factors) != 2 or (digits, scale) != (operand.type.precision, operand.type.scale):
-        return operand
-    # No deeper than the digits of a NUMBER: each factor has one at least.
-    bare = dataclasses.replace(product, operands=tuple(map(_bare, factors)))
-    return exprs.derived(bare, operand.type, [operand])
-
-
-def _is_decimal(sql_type: sqltypes.SqlType) -> bool:
-    return sql_type.name == "fixed" and not sql_type.is_integer
-
-
-# Logic and comparison
-
-
-def as_boolean(operand: Expr) -> Expr:
-    if operand.type.name in ("boolean", "null"):
-        return operand
-    return cast(operand, sqltypes.BOOLEAN)
-
-
-def compare(left: Expr, right: Expr, operator: str) -> Expr:
-    """Return a comparison; both sides become one type first."""
-    assert operator in COMPARISONS
-    left, right, operator = _without_fine_bound(left, right, operator)
-    left, right = comparable(left, right)
-    if left.type.name == "real" and operator in ("=", "<>"):
-        for side, other in ((left, right), (right, left)):
-            if operator == "=" and side.origin is not None and evaluation.value_of(other) == 0:
-                return _is_zero(side)
-        left, right = _beside_constant(left, right), _beside_constant(right, left)
-    nullable = None if operator in ("=", "<>", "<", "<=", ">", ">=") else False
-    return exprs.derived(
-        code.infix(left, operator, right), sqltypes.BOOLEAN, [left, right], nullable=nullable
-    )
-
-
-def _is_zero(column: Expr) -> Expr:
-    """Return whether a stored float is zero, by bounds, of which the engine makes no list."""
-    ends = [
-        code.infix(column, ">=", exprs.real(-0.0)),
-        code.infix(column, "<=", exprs.real(0.0)),
-    ]
-    return exprs.derived(code.joined(ends, "AND"), sqltypes.BOOLEAN, [column])
-
-
-def _beside_constant(side: Expr, other: Expr) -> Expr:
-    """Return a float so that it is no -0.0 if it is compared with a constant that may be zero.
-
-    The engine makes a list of several comparisons with constants, and its lists tell them apart.
-    """
-    value = evaluation.value_of(other)
-    is_other = value if value is not exprs.UNKNOWN else emit.relations_of(other)
-    return side if is_other else as_key(side)
-
-
-def _without_fine_bound(left: Expr, right: Expr, operator: str) -> tuple[Expr, Expr, str]:
-    """Return a comparison of a moment with a text of nanoseconds as one of microseconds.
-
-    No moment lies between the text and the microsecond before it, so that `t < text` is `t <= cut`.
-    """
-    for moment, bound in ((left, right), (right, left)):
-        operators = BELOW_FINE if bound is right else ABOVE_FINE
-        text = _fine_literal(bound) if operator in operators else None
-        if text is None or moment.type.name not in CLOCKS or moment.type.scale > MICROSECOND_DIGITS:
-            continue
-        cut = read_by(exprs.text(moment_kernels.cut_text(text)), bound.type.inputs)
-        if bound.type.name != "text":
-            cut = cast(cut, bound.type)
-        operator = operators[operator]
-        return (left, cut, operator) if bound is right else (cut, right, operator)
-    return left, right, operator
-
-
-BELOW_FINE = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
-ABOVE_FINE = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
-
-
-def _fine_literal(operand: Expr) -> str | None:
-    """Return a text literal, or one cast to a moment, if it has digits below a microsecond."""
-    used = _uncast(operand)
-    if isinstance(used, code.FunctionUse) and used.is_kernel and used.name in READERS_OF_TEXT:
-        used = _uncast(used.arguments[0])
-    if not isinstance(used, code.StringLiteral) or not moment_kernels.has_fine_digits(used.value):
-        return None
-    return used.value
-
-
-def _uncast(used: code.Part) -> code.Part:
-    while isinstance(used, code.Cast | Expr):
-        used = used.operand if isinstance(used, code.Cast) else used.code
-    return used
-
-
-READERS_OF_TEXT = frozenset({"_to_timestamp", "_to_time", "_to_instant"})
-
-
-def comparable(left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """Return both operands in types that the engine compares as Snowflake does."""
-    type_names = {left.type.name, right.type.name}
-    if type_names == {"fixed", "real"}:
-        return _real_side(left), _real_side(right)
-    if type_names == {"fixed"}:
-        return _exact_sides(left, right)
-    if type_names <= sqltypes.SEMISTRUCTURED:
-        if left.type.is_nested or right.type.is_nested:
-            _check_same_structure(left.type, right.type)
-        return as_variant_order(left), as_variant_order(right)
-    if "timestamp_tz" in type_names and "null" not in type_names and "variant" not in type_names:
-        # Instants are compared, whatever their offsets are.
-        sides = [cast(side, sqltypes.TIMESTAMP_LTZ) for side in (left, right)]
-        return sides[0], sides[1]
-    if len(type_names) == 1 or "null" in type_names:
-        return left, right
-    if "variant" in type_names:
-        return _comparable_with_variant(left, right)
-    if type_names == {"text", "fixed"}:
-        return comparable(_number_side(left), _number_side(right))
-    (left, right), _ = unify([left, right], "comparison")
-    return left, right
-
-
-def _check_same_structure(left: sqltypes.SqlType, right: sqltypes.SqlType) -> None:
-    """Raise SqlError if a structured value is compared with one of another type."""
-    is_read = left.structure is not None and right.structure is not None
-    if not is_read or sqltypes.unified([left, right]) is None:
-        raise mismatch(f"comparison of {sqltypes.shown(left)} and {sqltypes.shown(right)}")
-
-
-def _comparable_with_variant(left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """Return both operands in the type of the one that is no VARIANT."""
-    other = (right if left.type.name == "variant" else left).type
-    target = other
-    if other.name == "fixed":
-        scale = max(other.scale, VARIANT_SCALE)
-        target = sqltypes.number(sqltypes.PRECISION_MAX, scale)
-    sides = [cast(side, target) if side.type.name == "variant" else side for side in (left, right)]
-    return comparable(sides[0], sides[1])
-
-
-VARIANT_SCALE = 12
-"""Digits after the point of a number in a VARIANT when it is compared with a NUMBER."""
-
-
-def _exact_sides(left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """Return both NUMBERs so that the type which the engine compares them in holds every digit."""
-    scale = max(left.type.scale, right.type.scale)
-    whole = max(whole_digits(left.type), whole_digits(right.type))
-    if whole + scale <= sqltypes.PRECISION_MAX:
-        return left, right
-    double = f"Decimal256({whole + scale}, {scale})"
-    sides = [
-        dataclasses.replace(side, code=code.arrow(side, double), origin=None)
-        for side in (left, right)
-    ]
-    return sides[0], sides[1]
-
-
-def in_type(operand: Expr, sql_type: sqltypes.SqlType) -> Expr:
-    """Return a NUMBER as a decimal type that holds each of its digits."""
-    return exprs.derived(code.exactly(operand, sql_type), sql_type, [operand])
-
-
-def whole_digits(sql_type: sqltypes.SqlType) -> int:
-    """Return the digits before the point that a NUMBER of this type can have."""
-    if sql_type.is_integer:
-        if sql_type.is_claimed:
-            return len(str(sqltypes.INT64_HIGH))
-        return len(str(max(abs(sql_type.low), abs(sql_type.high))))
-    return sql_type.precision - sql_type.scale
-
-
-def _real_side(operand: Expr) -> Expr:
-    # By default the engine makes decimals of both: 1e-16 would be 0, and 1e300 an error.
-    if isinstance(operand.literal, int | decimal.Decimal):
-        return exprs.real(float(operand.literal))
-    return cast(operand, sqltypes.REAL)
-
-
-def _number_side(operand: Expr) -> Expr:
-    return as_number(operand) if operand.type.name == "text" else operand
-
-
-def like(
-    value: Expr,
-    pattern: Expr,
-    *,
-    escape: str | None = None,
-    ignore_case: bool = False,
-    forms: formats.Forms = formats.DEFAULT,
-) -> Expr:
-    """Return value LIKE pattern: a backslash is itself unless ESCAPE names it."""
-    value = cast(value, sqltypes.TEXT, forms=forms)
-    pattern = cast(pattern, sqltypes.TEXT, forms=forms)
-    if isinstance(pattern.literal, str):
-        wanted: code.Code = code.StringLiteral(value=_backslashed(pattern.literal, escape))
-    elif escape is None:
-        wanted = code.call("replace", pattern, "\\", "\\\\")
-    else:
-        raise errors.unsupported("LIKE ... ESCAPE with a pattern that is no constant")
-    operator = "ILIKE" if ignore_case else "LIKE"
-    return exprs.derived(code.infix(value, operator, wanted), sqltypes.BOOLEAN, [value, pattern])
-
-
-def _backslashed(pattern: str, escape: str | None) -> str:
-    pieces, index = [], 0
-    while index < len(pattern):
-        char = pattern[index]
-        if char == escape and index + 1 < len(pattern):
-            index += 1
-            pieces.append(f"\\{pattern[index]}" if pattern[index] in "%_\\" else pattern[index])
-        else:
-            pieces.append("\\\\" if char == "\\" else char)
-        index += 1
-    return "".join(pieces)
-
-
-def regexp_like(value: Expr, pattern: Expr, parameters: str = "c") -> Expr:
-    """Return whether the pattern matches the whole of value."""
-    value, pattern = cast(value, sqltypes.TEXT), cast(pattern, sqltypes.TEXT)
-    flags = regexp_flags(parameters)
-    if isinstance(pattern.literal, str):
-        anchored: code.Code = code.StringLiteral(value=f"{flags}^(?:{pattern.literal})$")
-    else:
-        anchored = code.infix(f"{flags}^(?:", "||", pattern, "||", ")$")
-    return exprs.derived(code.infix(value, "~", anchored), sqltypes.BOOLEAN, [value, pattern])
-
-
-def regexp_flags(parameters: str) -> str:
-    """Return Snowflake's parameters as an inline flag group; the last of c and i wins."""
-    flags = set()
-    for letter in parameters:
-        match letter:
-            case "c":
-                flags.discard("i")
-            case "i" | "s" | "m":
-                flags.add(letter)
-            case "e":
-                pass
-            case _:
-                raise errors.unsupported(f"regular expression parameter '{letter}'")
-    return f"(?{''.join(sorted(flags))})" if flags else ""
-
-
-def concat(operands: Sequence[Expr], forms: formats.Forms = formats.DEFAULT) -> Expr:
-    """Return the operands joined: NULL if one is."""
-    parts = [cast(operand, sqltypes.TEXT, forms=forms) for operand in operands]
-    joined = exprs.derived(code.joined(parts, "||"), sqltypes.TEXT, parts)
-    texts = [part.literal for part in parts]
-    if not all(isinstance(text, str) for text in texts):
-        return joined
-    return dataclasses.replace(joined, literal="".join(texts))
