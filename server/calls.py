@@ -25,6 +25,9 @@ coroutine function."""
 Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 """Returns the demands of an operation, as far as the request's head determines them."""
 
+WithKey: TypeAlias = Callable[[Any, str], Any]
+"""Returns an operation's value with another key."""
+
 OnDenial: TypeAlias = Callable[[Any, "Call"], None]
 """Raises the error that a denied caller sees in place of AccessDenied, or returns."""
 
@@ -47,7 +50,8 @@ class Operation:
     makes them once it has read it; an anonymous caller's are made before, too. on_denial: called
     after a demand is denied; None for no other error than AccessDenied. body_bytes_max: the bound
     of a body that is read whole, before the handler runs; NO_BODY for a handler that reads none or
-    receives its body as a stream.
+    receives its body as a stream. with_key: a request that differs from another in its key alone
+    is of the same operation, with this value; None if it may be of another one.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Operation:
     demands_of_document: bool = False
     on_denial: OnDenial | None = None
     body_bytes_max: int = NO_BODY
+    with_key: WithKey | None = None
 
 
 class Call:

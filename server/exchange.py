@@ -375,7 +375,10 @@ class Exchange:
         template = None
         if caller.signing.scheme == "sigv4":
             is_remembered = asgi.REPEAT in scope["extensions"]
-            template = self._repeats.find_template(whole, request, is_remembered=is_remembered)
+            key = "" if call.operation.with_key is None else call.value.key
+            template = self._repeats.find_template(
+                whole, request, key=key, is_remembered=is_remembered
+            )
             if template is None:
                 return
         standing = self._verifier.standing(request, caller, template)

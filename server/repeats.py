@@ -3,10 +3,11 @@
 A client that polls a table with one token, or reads with one presigned URL, sends the same head
 again and again; one that signs in the header sends it with another time and signature. A Repeat
 keeps what such a head means: its face, its operation with the parsed value, and its proof of
-identity. So a repeat is not parsed and not identified. A signature that is the same, or a token, is
-not computed again; another signature is, over a canonical request that is ready but for the values
-that differ (`server.templates`). Nothing that can change is kept: the proof's time and its owner
-are checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
+identity. So a repeat is not parsed and not identified. A GET of another key in the same bucket is
+one, too, if its head has the same bytes but for the key. A signature that is the same, or a token,
+is not computed again; another signature is, over a canonical request that is ready but for the
+values that differ (`server.templates`). Nothing that can change is kept: the proof's time and its
+owner are checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
 
 Only heads are kept whose proof was right; those with a signature in the header if they are GETs or
 HEADs that were seen before, those of a POST with a body if they have a token and were seen before:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 METHODS_SIGNED_ANEW: Final = ("GET", "HEAD")
 TOKEN: Final = b"x-amz-security-token"
+AGENT: Final = b"user-agent"
 
 T = TypeVar("T")
 
@@ -38,7 +40,8 @@ class Repeat(msgspec.Struct, frozen=True):
     """What the bytes of a head mean. scope: ASGI's, without the connection's part and the headers.
     name: the face's. operation: None if a header that differs is part of the value, so that the
     face identifies the request. context: of a call, to be made anew for each. parts: the values
-    that differ, of a head with a template. body_bytes: how long the body is that follows."""
+    that differ, of a head with a template. body_bytes: how long the body is that follows. raw_path:
+    of a head whose key differs, in place of the scope's; empty for another one."""
 
     scope: asgi.Scope
     headers: asgi.Headers
@@ -49,6 +52,7 @@ class Repeat(msgspec.Struct, frozen=True):
     standing: verify.Standing
     parts: templates.Parts = ()
     body_bytes: int = 0
+    raw_path: bytes = b""
 
     def call(self, operation: calls.Operation, request: asgi.Request) -> calls.Call:
         """Return the call that a request with these bytes means."""
@@ -59,10 +63,12 @@ class Repeat(msgspec.Struct, frozen=True):
 
 
 class _Signed(NamedTuple):
-    """A Repeat of one head of a template."""
+    """A Repeat of one head of a template. before_key: what stands before the key in the path of a
+    template whose key differs; empty for another one."""
 
     template: templates.Template
     repeat: Repeat
+    before_key: bytes
 
 
 class Repeats:
@@ -83,32 +89,60 @@ class Repeats:
         self._same: _Generations[Repeat] = _Generations(count_max)
         self._signed: _Generations[_Signed] = _Generations(count_max)
         self._templates: dict[int, tuple[templates.Template, ...]] = {}
+        """Templates by the length of their heads."""
+        self._keyed: dict[int, tuple[templates.Template, ...]] = {}
+        """Templates whose key differs, by the length of their heads behind it."""
         self._sights: dict[int, int] = {}
 
     def find(self, head: bytes) -> Repeat | None:
         """Return what a head means, if it is remembered."""
+        if self._keyed:  # first, because most heads that differ are of these
+            # Written out, as each call counts (0029): `templates.bytes_behind_key`.
+            stop = head.find(templates.VERSION)
+            query = head.find(b"?", 0, stop)
+            tail_bytes = len(head) - (stop if query < 0 else query)
+            for template in self._keyed.get(tail_bytes, ()):
+                rest, parts = template.split(head)
+                signed = self._signed.find(rest)
+                # Two templates may leave the same bytes of different heads.
+                if (
+                    signed is not None
+                    and signed.template is template
+                    and template.are_harmless(parts)
+                ):
+                    return self._with_parts(signed, parts)
         repeat = self._same.find(head)
         if repeat is not None:
             return repeat
         for template in self._templates.get(len(head), ()):
-            signed = self._signed.find(template.rest(head))
-            # Two templates may leave the same bytes of different heads.
-            if signed is not None and signed.template is template:
-                parts = template.parts(head)
-                if parts is None:
-                    return None
-                first = signed.repeat
-                return Repeat(
-                    first.scope,
-                    self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
-                    first.name,
-                    first.operation,
-                    first.value,
-                    first.context,
-                    first.standing,
-                    parts,
-                )
+            rest, parts = template.split(head)
+            signed = self._signed.find(rest)
+            if signed is not None and signed.template is template and template.are_harmless(parts):
+                return self._with_parts(signed, parts)
         return None
+
+    def _with_parts(self, signed: _Signed, parts: templates.Parts) -> Repeat:
+        """Return what a head means that differs from one of a template in its values alone."""
+        template, first, before_key = signed
+        value, operation, raw_path = first.value, first.operation, b""
+        if before_key:
+            key = parts[-1]
+            raw_path = before_key + key
+            if operation is not None:
+                assert operation.with_key is not None, "its key differs"
+                value = operation.with_key(value, key.decode())
+        return Repeat(
+            first.scope,
+            self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
+            first.name,
+            operation,
+            value,
+            first.context,
+            first.standing,
+            parts,
+            0,
+            raw_path,
+        )
 
     def keep(self, head: bytes, repeat: Repeat) -> None:
         """Remember what a head of at most `limits.REPEAT_BYTES_MAX` means."""
@@ -117,33 +151,48 @@ class Repeats:
     def keep_signed(self, head: bytes, template: templates.Template, repeat: Repeat) -> None:
         """Remember what a head means, and with it each head that differs in the template's values
         alone. template: of `find_template`."""
-        same_length = self._templates.get(len(head), ())
+        table, length, before_key = self._templates, len(head), b""
+        if template.tail_bytes:
+            table, length = self._keyed, template.tail_bytes
+            before_key = template.before_key(repeat.scope["raw_path"])
+        same_length = table.get(length, ())
         if template not in same_length:
-            if len(self._templates) >= self._count_max:
-                self._templates.clear()
-            same_length = (template, *same_length[: limits.TEMPLATES_OF_LENGTH_MAX - 1])
-            self._templates[len(head)] = same_length
-        self._signed.keep(template.rest(head), _Signed(template, repeat))
+            if len(table) >= self._count_max:
+                table.clear()
+            table[length] = (template, *same_length[: limits.TEMPLATES_OF_LENGTH_MAX - 1])
+        self._signed.keep(template.rest(head), _Signed(template, repeat, before_key))
 
     def find_template(
-        self, head: bytes, request: asgi.Request, *, is_remembered: bool = False
+        self, head: bytes, request: asgi.Request, *, key: str = "", is_remembered: bool = False
     ) -> templates.Template | None:
         """Return the template of a head that is worth remembering; None if it is not, or not yet.
 
         Most heads come once, and a template costs more than it saves the first time. One whose
         rest differs each time is looked at less and less often; a new day or session token begins
-        anew. is_remembered: whether the head was, and its Standing has ended.
+        anew. key: of a request that means the same with another one, so that all keys of its bucket
+        are one rest. is_remembered: whether the head was, and its Standing has ended.
         """
         if request.method not in METHODS_SIGNED_ANEW:
             return None
+        encoded = key.encode() if key.isascii() else b""
+        if not (encoded and templates.is_key(request.raw_path)):
+            encoded = b""
         if is_remembered:
-            return self._template(head, request)
+            return self._template(head, request, encoded)
         joined = request.headers.joined
-        day, token = joined.get(templates.DATE, b"")[:8], joined.get(TOKEN)
-        sights = self._count_sight(hash((request.raw_path, request.query, len(head), day, token)))
+        token = joined.get(TOKEN)
+        sight: tuple[object, ...]
+        if encoded:
+            signed = joined.get(templates.AUTHORIZATION, b"").rpartition(templates.SIGNATURE)[0]
+            before = head[: -templates.bytes_behind_key(head) - len(encoded)]
+            sight = (before, len(head) - len(encoded), signed, joined.get(AGENT), token)
+        else:
+            day = joined.get(templates.DATE, b"")[:8]
+            sight = (request.raw_path, request.query, len(head), day, token)
+        sights = self._count_sight(hash(sight))
         if sights == 1 or sights & (sights - 1):
             return None
-        return self._template(head, request)
+        return self._template(head, request, encoded)
 
     def comes_again(self, head: bytes) -> bool:
         """Note a head with a body, and return whether it came before.
@@ -159,10 +208,17 @@ class Repeats:
         sights = self._sights[sight] = self._sights.get(sight, 0) + 1
         return sights
 
-    def _template(self, head: bytes, request: asgi.Request) -> templates.Template | None:
-        template = templates.of(head, request.headers.raw)
-        for other in self._templates.get(len(head), ()):
-            if template is not None and template.is_like(other):
+    def _template(
+        self, head: bytes, request: asgi.Request, key: bytes
+    ) -> templates.Template | None:
+        template = templates.of(head, request.headers.raw, request.raw_path, key)
+        if template is None:
+            return None
+        others = self._templates.get(len(head), ())
+        if template.tail_bytes:
+            others = self._keyed.get(template.tail_bytes, ())
+        for other in others:
+            if template.is_like(other):
                 return other
         return template
 

@@ -6,8 +6,13 @@ where these values stand in a head. A head of the same length that has the same 
 else, and letters, digits, `-` and `=` where they stand, has the same headers but for them: none of
 these characters ends a value, a line or a head. So it needs no parsing.
 
+A client reads many keys with the same headers. So the key of a GET is such a value too, if it is
+spelled without an escape. Its length differs; the places of the others are counted from the head's
+end. What stands for the key must be letters, digits and `/_.~-`, none of which ends a path.
+
 Whether such a head is signed rightly is `server.auth.verify`'s to say. Never searches a head for a
-value: positions come from a head that httptools parsed, and `of` compares with its result.
+value: positions come from a head that httptools parsed, and `of` compares with its result. Only the
+slash before the key is searched; the bytes up to it are compared too.
 """
 
 from __future__ import annotations
@@ -21,7 +26,8 @@ from typing import Final, TypeAlias
 from server import limits
 
 Parts: TypeAlias = tuple[bytes, ...]
-"""The values that differ, in the order of a template's names; time and signature come first."""
+"""The values that differ, in the order of a template's names; time and signature come first, the
+key last."""
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 DATE: Final = b"x-amz-date"
@@ -29,8 +35,13 @@ AUTHORIZATION: Final = b"authorization"
 INVOCATION: Final = b"amz-sdk-invocation-id"
 RANGE: Final = b"range"
 SIGNATURE: Final = b"Signature="
+KEY: Final = b":key"
+"""The name of the key among the values. No header has it."""
+VERSION: Final = b" HTTP/1.1\r\n"
 
 _HARMLESS: Final = (string.ascii_letters + string.digits + "-=").encode()
+_IN_PATH: Final = (string.ascii_letters + string.digits + "/_.~-").encode()
+_HARMLESS_BESIDE_KEY: Final = _HARMLESS + _IN_PATH
 _DATE_VALUE: Final = re.compile(rb"[0-9]{8}T[0-9]{6}Z")
 _SIGNATURE_VALUE: Final = re.compile(rb"[0-9a-f]{64}")
 _OTHER_VALUE: Final = re.compile(rb"[A-Za-z0-9=-]{1,64}")
@@ -39,23 +50,38 @@ _OTHER_VALUE: Final = re.compile(rb"[A-Za-z0-9=-]{1,64}")
 class Template:
     """Where the values that differ stand in a head.
 
-    names: of their headers. spans: first byte and end of each in the head. indexes: of their
-    headers among those of the request.
+    names: of their headers, and KEY behind them if the key is one. spans: first byte and end of
+    each header's value in the head, counted from its end if the key differs. indexes: of the
+    headers among those of the request. searched_from: where the search for the slash before the key
+    begins. tail_bytes: how many bytes a head has behind the key; 0 if the key does not differ.
     """
 
-    __slots__ = ("_pick_parts", "_pick_rest", "indexes", "names", "spans")
+    __slots__ = (
+        "_pick_parts",
+        "_pick_rest",
+        "indexes",
+        "names",
+        "searched_from",
+        "spans",
+        "tail_bytes",
+    )
 
     def __init__(
         self,
         names: tuple[bytes, ...],
         spans: tuple[tuple[int, int], ...],
         indexes: tuple[int, ...],
+        *,
+        searched_from: int = 0,
+        tail_bytes: int = 0,
     ) -> None:
         self.names = names
         self.spans = spans
         self.indexes = indexes
+        self.searched_from = searched_from
+        self.tail_bytes = tail_bytes
         in_order = sorted(spans)
-        starts = (0, *(stop for _, stop in in_order))
+        starts = (-tail_bytes, *(stop for _, stop in in_order))
         stops = (*(start for start, _ in in_order), None)
         # A getter of several slices makes them all in one call.
         self._pick_rest: Callable[[bytes], Parts] = operator.itemgetter(*map(slice, starts, stops))
@@ -65,32 +91,75 @@ class Template:
 
     def is_like(self, other: Template) -> bool:
         """Return whether another template has the same values in the same places."""
-        return (self.names, self.spans, self.indexes) == (other.names, other.spans, other.indexes)
+        return self._places() == other._places()
+
+    def _places(self) -> tuple[object, ...]:
+        return self.names, self.spans, self.indexes, self.searched_from, self.tail_bytes
+
+    def split(self, head: bytes) -> tuple[bytes, Parts]:
+        """Return a head without the values that differ, and these values, which are unchecked."""
+        rest, parts = b"".join(self._pick_rest(head)), self._pick_parts(head)
+        if self.tail_bytes:
+            start = head.find(b"/", self.searched_from) + 1
+            return head[:start] + rest, (*parts, head[start : -self.tail_bytes])
+        return rest, parts
 
     def rest(self, head: bytes) -> bytes:
         """Return a head without the values that differ."""
-        return b"".join(self._pick_rest(head))
+        return self.split(head)[0]
 
     def parts(self, head: bytes) -> Parts | None:
-        """Return the values that differ; None if one of them may not be the value of a header."""
-        parts = self._pick_parts(head)
-        return None if b"".join(parts).translate(None, _HARMLESS) else parts
+        """Return the values that differ; None if one of them may not be the value of a header, or
+        the key."""
+        parts = self.split(head)[1]
+        return parts if self.are_harmless(parts) else None
+
+    def are_harmless(self, parts: Parts) -> bool:
+        """Return whether unchecked values may be those of headers, and a key."""
+        if not self.tail_bytes:
+            return not b"".join(parts).translate(None, _HARMLESS)
+        # Written out, as each call counts (0029): the last is one of which `is_key` holds.
+        key = parts[-1]
+        return (
+            0 < len(key) <= limits.TEMPLATE_KEY_BYTES_MAX
+            and b"=" not in key
+            and not b"".join(parts).translate(None, _HARMLESS_BESIDE_KEY)
+        )
+
+    def before_key(self, path: bytes) -> bytes:
+        """Return what stands before the key in the path of a request whose key differs."""
+        return path[: path.find(b"/", 1 if self.searched_from else 0) + 1]
 
     def fill(self, headers: RawHeaders, parts: Parts) -> RawHeaders:
         """Return headers with other parts. headers: of a head with the same rest."""
         filled = list(headers)
-        for index, part in zip(self.indexes, parts, strict=True):
+        for index, part in zip(self.indexes, parts, strict=False):  # the key is in no header
             name, value = filled[index]
             filled[index] = (name, part if name != AUTHORIZATION else value[: -len(part)] + part)
         return filled
 
 
-def of(head: bytes, headers: RawHeaders) -> Template | None:
+def is_key(path: bytes) -> bool:
+    """Return whether a key, or a path, is spelled so that a template may have it as a value."""
+    is_short = 0 < len(path) <= limits.TEMPLATE_KEY_BYTES_MAX
+    return is_short and not path.translate(None, _IN_PATH)
+
+
+def bytes_behind_key(head: bytes) -> int:
+    """Return how many bytes of a head stand behind its path."""
+    stop = head.find(VERSION)
+    query = head.find(b"?", 0, stop)
+    return len(head) - (stop if query < 0 else query)
+
+
+def of(head: bytes, headers: RawHeaders, path: bytes = b"", key: bytes = b"") -> Template | None:
     """Return the template of a head with a signature in its header; None for an unusual head.
 
-    headers: what httptools made of it, with lower-case names. Unusual are a time or a signature
-    that is absent, doubled or of another form, a Date header, which is another in each second, and
-    bytes that mean something else to httptools than the lines of a head.
+    headers: what httptools made of it, with lower-case names. path, key: the path of a head whose
+    key differs, and the key, with which it ends. Unusual are a time or a signature that is absent,
+    doubled or of another form, a Date header, which is another in each second, bytes that mean
+    something else to httptools than the lines of a head, and a path with a key that is not where
+    this module would search it.
     """
     positions = _positions(head, headers)
     if positions is None:
@@ -120,7 +189,31 @@ def of(head: bytes, headers: RawHeaders) -> Template | None:
         name, value = headers[index]
         stop = positions[index] + len(value)
         spans.append((stop - len(signature if name == AUTHORIZATION else value), stop))
-    return Template(tuple(names), tuple(spans), tuple(indexes))
+    if not key:
+        return Template(tuple(names), tuple(spans), tuple(indexes))
+    return _with_key(head, path, key, Template(tuple(names), tuple(spans), tuple(indexes)))
+
+
+def _with_key(head: bytes, path: bytes, key: bytes, template: Template) -> Template | None:
+    """Return the template of a head whose key differs, from that of one whose key does not."""
+    method, space, target = head.partition(VERSION)[0].partition(b" ")
+    if not space or target.partition(b"?")[0] != path or not is_key(path):
+        return None
+    first = len(method) + 1
+    searched_from = 0 if path == b"/" + key else first + 1
+    size_bytes = len(head)
+    tail_bytes = bytes_behind_key(head)
+    keyed = Template(
+        (*template.names, KEY),
+        tuple([(start - size_bytes, stop - size_bytes) for start, stop in template.spans]),
+        template.indexes,
+        searched_from=searched_from,
+        tail_bytes=tail_bytes,
+    )
+    parts = keyed.parts(head)
+    if parts is None or parts[-1] != key or keyed.before_key(path) + key != path:
+        return None
+    return keyed
 
 
 def _positions(head: bytes, headers: RawHeaders) -> list[int] | None:

@@ -224,15 +224,22 @@ def split_canonical(
     names: tuple[bytes, ...],
     payload_hash: str,
     varying: tuple[bytes, ...],
+    key: bytes | None = None,
 ) -> tuple[list[bytes], tuple[bytes, ...]]:
     """Return the canonical request in pieces between the values of varying headers, and the names
     of those whose values stand between two of them.
 
-    varying: names of headers whose values have no space or tab.
+    varying: names of headers whose values have no space or tab. key: the name of what follows the
+    path, which varies too and is canonical; None if nothing follows it.
     """
     pieces = []
     between = []
-    text = b"%s\n%s\n%s\n" % (method.encode(), path, query)
+    text = b"%s\n%s" % (method.encode(), path)
+    if key is not None:
+        pieces.append(text)
+        between.append(key)
+        text = b""
+    text += b"\n%s\n" % query
     for name in names:
         if name in varying:
             pieces.append(text + name + b":")

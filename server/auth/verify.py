@@ -188,14 +188,18 @@ class Verifier:
         if entry is None or templates.DATE not in names or templates.AUTHORIZATION in names:
             return None
         credential = signed.claim.credential
+        path, key = sigv4.canonical_path(request.raw_path, double_encoded=False), None
+        if template.tail_bytes:
+            path, key = template.before_key(request.raw_path), templates.KEY
         pieces, between = sigv4.split_canonical(
             method=request.method,
-            path=sigv4.canonical_path(request.raw_path, double_encoded=False),
+            path=path,
             query=sigv4.canonical_query(request.query),
             headers=joined,
             names=names,
             payload_hash=signed.payload_hash,
             varying=template.names,
+            key=key,
         )
         return Resigning(
             signer=self._signer(entry.secret_key, credential),

@@ -148,15 +148,13 @@ class DeleteObjects:
     integrity: fields.Integrity = fields.NO_INTEGRITY
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GetObject:
+class GetObject(msgspec.Struct, frozen=True, kw_only=True):
     bucket: str
     key: str
     read: fields.Read = fields.PLAIN_READ
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeadObject:
+class HeadObject(msgspec.Struct, frozen=True, kw_only=True):
     bucket: str
     key: str
     read: fields.Read = fields.PLAIN_READ
@@ -399,6 +397,16 @@ def parse_object_target(bucket: str, key: str, query: Query, headers: Headers) -
 
 def parse_get_object(bucket: str, key: str, query: Query, headers: Headers) -> GetObject:
     return GetObject(bucket=bucket, key=key, read=fields.parse_read(headers, query))
+
+
+def get_with_key(value: GetObject, key: str) -> GetObject:
+    """Return the GetObject of another key."""
+    return GetObject(bucket=value.bucket, key=key, read=value.read)
+
+
+def head_with_key(value: HeadObject, key: str) -> HeadObject:
+    """Return the HeadObject of another key."""
+    return HeadObject(bucket=value.bucket, key=key, read=value.read)
 
 
 def parse_head_object(bucket: str, key: str, query: Query, headers: Headers) -> HeadObject:

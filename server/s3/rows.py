@@ -60,6 +60,7 @@ def _row(
     only_reads: bool = False,
     demands_of_document: bool = False,
     on_denial: calls.OnDenial = engines.reveal_absent_bucket,
+    with_key: calls.WithKey | None = None,
     # Policies decide what an anonymous caller may do.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
 ) -> routes.S3Row:
@@ -74,6 +75,7 @@ def _row(
             only_reads=only_reads,
             demands_of_document=demands_of_document,
             on_denial=on_denial,
+            with_key=with_key,
         ),
         methods=tuple(method.split()),
         scope=scope,
@@ -316,6 +318,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         handler=objects.get_object,
         only_reads=True,
         on_denial=objects.reveal_absent_object,
+        with_key=operations.get_with_key,
     ),
     _row(
         "GetObjectAttributes",
@@ -336,6 +339,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         handler=objects.head_object,
         only_reads=True,
         on_denial=objects.reveal_absent_object,
+        with_key=operations.head_with_key,
     ),
     _row(
         "UploadPartCopy",

@@ -609,6 +609,9 @@ class Connection(asyncio.Protocol):
             "server": server,
             "state": self._app_state.copy() if self._app_state else {},
         }
+        if repeat.raw_path:
+            scope["raw_path"] = repeat.raw_path
+            scope["path"] = repeat.raw_path.decode()  # it has no escape
         cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
         if repeat.body_bytes:
             cycle.feed(data[len(head) :])

@@ -29,8 +29,10 @@ TOKENS = (
     b"%", b"\xff", b"X-Amz-Date: 20251121T160000Z\r\n", b"Date: Fri, 21 Nov 2025 16:00:00 GMT\r\n",
     b"Range: bytes=0-0\r\n", b"Content-Length: 0\r\n", b"Content-Length: 3\r\n\r\nabc",
     b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"Connection: close\r\n",
-    b"X-Amz-Meta-A: b\r\n", b"?tagging", b"Signature=", b"GET /raw/k HTTP/1.1\r\n",
+    b"X-Amz-Meta-A: b\r\n", b"?tagging", b"Signature=", b"GET /raw/k HTTP/1.1\r\n", b"/", b"//",
+    b"..", b"k", b"?", b"#", b"?x-id=GetObject", b" HTTP/1.1\r\n", b"%6B", b"+", b"/raw/",
 )  # fmt: skip
+NAMES = ("k", "l", "folder/other_1.txt")
 CHANGING = re.compile(rb"[0-9a-f]{32}|date: [^\r]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 """Ids of requests, and times."""
 
@@ -75,7 +77,8 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     with clocking.started(tmp_path_factory.mktemp("heads") / "data") as clocked:
-        assert clocked.signed("PUT", "/raw/l", b"other").status == 200
+        for name in NAMES:
+            assert clocked.signed("PUT", f"/raw/{name}", b"of " + name.encode()).status == 200
         pair = Pair(clocked)
         for form in FORMS:
             pair.heads[tuple(form)] = [
@@ -83,7 +86,7 @@ def pair(tmp_path_factory):
                     form, f"/raw/{name}", at_ms=clocked.clock.now_ms + second * 1000, **KEYS
                 )
                 for second in range(3)
-                for name in "kl"
+                for name in NAMES
             ]
         for heads in pair.heads.values():
             for head in heads:

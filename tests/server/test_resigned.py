@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 import uuid
 from xml.etree import ElementTree
@@ -393,6 +394,127 @@ def test_a_stream_of_signed_heads_is_answered_alike_however_it_is_split(clocked,
     assert clocked.runner.run(talk()) == [b"first"] * 4
 
 
+# Requests that differ in their keys.
+
+GUARDED = b"""{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*",
+"Action": "s3:GetObject", "Resource": "arn:aws:s3:::raw/folder/*"}]}"""
+OTHERS = {"/raw/l": b"other", "/raw/folder/a-long_name.txt": b"deep", "/raw/a//.~": b"odd"}
+
+
+def store_others(clocked):
+    for target, body in OTHERS.items():
+        assert clocked.signed("PUT", target, body).status == 200
+
+
+def test_a_request_for_another_key_is_not_parsed(clocked):
+    store_others(clocked)
+    learn(clocked)
+    for _ in range(2):
+        for target, body in {**OTHERS, "/raw/k": b"first"}.items():
+            answer, count = clocked.get(target)
+            assert (answer.status, answer.body, count) == (200, body, 0)
+            assert answer.headers["content-length"] == str(len(body))
+    absent, count = clocked.get("/raw/absent")
+    assert (count, refusal(absent)) == (0, (404, "NoSuchKey"))
+    resource = ElementTree.fromstring(absent.body).findtext("Resource")
+    assert resource == "/raw/absent"
+    clocked.signed("PUT", "/raw/absent", b"not any more")
+    assert clocked.get("/raw/absent")[0].body == b"not any more"
+
+
+@pytest.mark.parametrize("target", ["/raw/a%20b", "/raw/a%2Fb", "/raw/a%3Db", "/raw/" + "k" * 600])
+def test_a_key_that_is_escaped_or_long_is_read_all_the_same(clocked, target):
+    assert clocked.signed("PUT", target, b"escaped").status == 200
+    learn(clocked)
+    for _ in range(4):
+        clocked.clock.now_ms += 1000
+        assert clocked.get(target)[0].body == b"escaped"
+        assert clocked.get("/raw/k")[0].body == b"first"
+
+
+@pytest.mark.parametrize("target", ["/raw/a=b", "/raw/a+b", "/raw/a@b"])
+def test_a_path_that_is_not_signed_in_its_canonical_form_is_refused_each_time(clocked, target):
+    assert refusal(clocked.get(target)[0]) == (403, "SignatureDoesNotMatch")
+    learn(clocked)
+    for _ in range(2):
+        assert refusal(clocked.get(target)[0]) == (403, "SignatureDoesNotMatch")
+
+
+def test_keys_of_another_bucket_are_those_of_another_head(clocked):
+    assert clocked.signed("PUT", "/war").status == 200
+    assert clocked.signed("PUT", "/war/k", b"of another").status == 200
+    learn(clocked)
+    bodies = [clocked.get(target)[0].body for target in ("/war/k", "/raw/k") * 3]
+    assert bodies == [b"of another", b"first"] * 3
+    assert refusal(clocked.get("/raw2/k")[0]) == (404, "NoSuchBucket")
+    assert clocked.get("/raw/")[0].body.count(b"<Key>k</Key>") == 1
+    assert refusal(clocked.get("//k")[0])[0] == 400
+
+
+def test_keys_of_a_bucket_in_the_host_are_not_parsed_either(clocked):
+    store_others(clocked)
+    host = "raw.localhost:5253"
+
+    def read(path):
+        clocked.clock.now_ms += 1000
+        prepared = requesting.signed(
+            "GET", f"http://{host}{path}", at_ms=clocked.clock.now_ms, **KEYS
+        )
+        before = len(clocked.parsed)
+        answer, _ = clocked.counted("GET", path, {"host": host, **prepared.headers}.items())
+        return answer.body, len(clocked.parsed) - before
+
+    read("/k"), read("/k")
+    assert read("/k") == (b"first", 0)
+    for target, body in OTHERS.items():
+        assert read(target.removeprefix("/raw")) == (body, 0)
+
+
+def test_a_query_that_names_no_version_is_part_of_the_head(clocked):
+    store_others(clocked)
+    learn(clocked, "/raw/k?x-id=GetObject")
+    answer, count = clocked.get("/raw/l?x-id=GetObject")
+    assert (answer.body, count) == (b"other", 0)
+    answer, count = clocked.get("/raw/l?x-id=GetObjecT")
+    assert (answer.body, count) == (b"other", 1)
+    assert refusal(clocked.get("/raw/l?versionId=none")[0]) == (400, "InvalidArgument")
+
+
+def test_a_changed_policy_counts_for_the_next_key_of_a_remembered_head(clocked):
+    store_others(clocked)
+    learn(clocked, **ALICES)
+    folder = "/raw/folder/a-long_name.txt"
+    for _ in range(2):
+        assert clocked.get(folder, **ALICES)[0].status == 200
+        assert clocked.signed("PUT", "/raw?policy", GUARDED).status == 204
+        answer, count = clocked.get(folder, **ALICES)
+        assert (count, refusal(answer)) == (0, (403, "AccessDenied"))
+        assert clocked.get("/raw/l", **ALICES)[0].body == b"other"
+        assert clocked.signed("DELETE", "/raw?policy").status == 204
+        answer, count = clocked.get(folder, **ALICES)
+        assert (count, answer.body) == (0, b"deep")
+
+
+def test_a_denied_key_of_a_remembered_head_is_in_the_audit_log(clocked):
+    learn(clocked, **ALICES)
+    answer, count = clocked.get("/raw/denied", **ALICES)
+    assert (count, refusal(answer)) == (0, (403, "AccessDenied"))
+    audit = clocked.program.application._entry._audit
+    lines = [json.loads(line) for line in clocked.runner.run(audit.latest("audit"))]
+    denied = [line for line in lines if line["event"] == "deny"]
+    assert [line["resource"] for line in denied] == ["arn:aws:s3:::raw/denied"]
+    assert denied[0]["request_id"] == answer.headers["x-amz-request-id"]
+
+
+def test_a_range_of_another_key_is_that_of_its_request(clocked):
+    store_others(clocked)
+    learn(clocked, headers={"Range": "bytes=0-1"})
+    parsed = len(clocked.parsed)
+    answer, _ = clocked.get("/raw/l", {"Range": "bytes=1-2"})
+    assert (answer.status, answer.body) == (206, b"th")
+    assert len(clocked.parsed) == parsed
+
+
 # The tables.
 
 
@@ -404,7 +526,9 @@ def seen(head, method="GET"):
 
 
 def repeat_of(head):
-    return repeats.Repeat({}, seen(head).headers, "s3", None, None, None, None)
+    return repeats.Repeat(
+        {"raw_path": b"/bucket/key"}, seen(head).headers, "s3", None, None, None, None
+    )
 
 
 def test_a_head_is_looked_at_when_it_comes_again_and_then_less_and_less_often():
@@ -475,6 +599,14 @@ def test_the_tables_are_bounded():
         assert remembered.find(head) is None or number == 0 or len(remembered._signed) <= 10
         assert len(remembered._signed) <= 10
         assert len(remembered._templates) <= 10
+        assert len(remembered._keyed) <= 10
         assert len(remembered._sights) <= 10
-        for same_length in remembered._templates.values():
+        keyed = test_templates.keyed_of(test_templates.head_of([("a", "b" * number)]))
+        other = test_templates.head_of([("a", "b" * number)])
+        for from_end in range(10):
+            spans = tuple((start - from_end, stop - from_end) for start, stop in keyed.spans)
+            settings = {"searched_from": keyed.searched_from, "tail_bytes": keyed.tail_bytes}
+            moved = templates.Template(keyed.names, spans, keyed.indexes, **settings)
+            remembered.keep_signed(other, moved, repeat_of(head))
+        for same_length in (*remembered._templates.values(), *remembered._keyed.values()):
             assert len(same_length) <= limits.TEMPLATES_OF_LENGTH_MAX

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from server import templates
+from server import limits, templates
 from tests.server import requesting
 
 HARMLESS = string.ascii_letters + string.digits + "-="
@@ -21,8 +21,12 @@ class Parsed:
 
     def __init__(self, head):
         self.headers = []
+        self.url = b""
         self.complete = False
         httptools.HttpRequestParser(self).feed_data(head)
+
+    def on_url(self, url):
+        self.url += url
 
     def on_header(self, name, value):
         self.headers.append((name.lower(), value.rstrip(b" \t")))
@@ -153,3 +157,98 @@ def test_a_value_with_other_characters_stays_in_the_rest():
     template = template_of(head)
     assert template.names == (b"x-amz-date", b"authorization")
     assert b"bytes=0-9,20-29" in template.rest(head)
+
+
+# Heads whose key differs.
+
+PLAIN_IN_PATH = string.ascii_letters + string.digits + "/_.~-"
+
+
+def keyed_of(head, path=b"/bucket/key", key=b"key"):
+    return templates.of(head, Parsed(head).headers, path, key)
+
+
+def with_key(head, key):
+    return head.replace(b"/bucket/key", b"/bucket/" + key, 1)
+
+
+def test_the_key_is_the_last_of_the_values():
+    template = keyed_of(FULL)
+    assert template.names[-1] == templates.KEY
+    assert template.parts(FULL) == (*template_of(FULL).parts(FULL), b"key")
+    rest = template.rest(FULL)
+    assert rest.startswith(b"GET /bucket/ HTTP/1.1\r\n")
+    assert rest == template_of(FULL).rest(FULL).replace(b"key", b"", 1)
+    assert template.rest(with_key(FULL, b"a/longer-key.txt")) == rest
+
+
+@hypothesis.given(data=st.data())
+def test_a_head_with_another_key_is_parsed_as_its_template_says(data):
+    query = data.draw(st.sampled_from([b"", b"?x-id=GetObject", b"?a=/b?c"]))
+    first = FULL.replace(b"/bucket/key", b"/bucket/key" + query, 1)
+    template = keyed_of(first)
+    key = data.draw(st.text(PLAIN_IN_PATH, min_size=1, max_size=80)).encode()
+    head = with_key(first, key)
+    parts = template.parts(head)
+    assert parts == (*template.parts(first)[:-1], key)
+    assert template.rest(head) == template.rest(first)
+    assert len(head) - templates.bytes_behind_key(head) == len(b"GET /bucket/" + key)
+    parsed = Parsed(head)
+    assert parsed.complete
+    assert parsed.url == template.before_key(b"/bucket/key") + key + query
+    assert template.fill(Parsed(first).headers, parts) == parsed.headers
+
+
+def test_a_byte_that_could_end_a_path_or_is_escaped_is_no_part_of_a_key():
+    template = keyed_of(FULL)
+    for byte in range(256):
+        for key in (b"%c" % byte, b"a%c" % byte, b"%ca" % byte, b"a%ca" % byte):
+            is_plain = chr(byte) in PLAIN_IN_PATH
+            assert (template.parts(with_key(FULL, key)) is not None) == is_plain, key
+
+
+def test_a_byte_that_could_end_a_value_is_no_part_beside_a_key():
+    template = keyed_of(FULL)
+    others = [byte for byte in range(256) if chr(byte) not in HARMLESS + "/_.~"]
+    for byte in others:
+        for start, _ in template.spans:
+            head = bytearray(FULL)
+            head[start] = byte
+            assert template.parts(bytes(head)) is None
+
+
+@pytest.mark.parametrize("size_bytes", [0, limits.TEMPLATE_KEY_BYTES_MAX + 1])
+def test_an_empty_key_and_a_long_one_are_no_parts(size_bytes):
+    template = keyed_of(FULL)
+    assert template.parts(with_key(FULL, b"k" * limits.TEMPLATE_KEY_BYTES_MAX)) is not None
+    assert template.parts(with_key(FULL, b"k" * size_bytes)) is None
+
+
+def test_a_path_without_a_bucket_is_a_key_whole():
+    head = head_of(target="/folder/key")
+    template = keyed_of(head, b"/folder/key", b"folder/key")
+    assert template.before_key(b"/folder/key") == b"/"
+    assert template.parts(head)[-1] == b"folder/key"
+    assert template.rest(head) == template.rest(head.replace(b"/folder/key", b"/a//b", 1))
+    assert not template.is_like(keyed_of(head_of()))
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        (b"/bucket/kez", b"kez"),
+        (b"/bucket/key", b"ket"),
+        (b"/bucket/key", b"y"),
+        (b"/bucket/key", b"/key"),
+        (b"/bucket/ke", b"ke"),
+        (b"/bucket/k%65y", b"k%65y"),
+    ],
+)
+def test_a_head_whose_path_is_spelled_otherwise_has_no_template_with_a_key(path, key):
+    assert keyed_of(PLAIN, path, key) is None
+
+
+def test_an_absolute_target_has_no_template_with_a_key():
+    head = PLAIN.replace(b"GET /", b"GET http://127.0.0.1:5253/", 1)
+    assert template_of(head) is not None
+    assert keyed_of(head) is None
