@@ -28,6 +28,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from catalog import errors, records
+from catalog.metadata import model
 from storage import batch
 from storage import errors as storage_errors
 
@@ -90,6 +91,15 @@ def are_large(updates: Iterable[Any]) -> bool:
         or '"object"' in text
         for _, summary in _summaries(updates)
     )
+
+
+def any_since(before: model.TableMetadata, after: model.TableMetadata) -> bool:
+    """Return whether sources may have been loaded between two states of a table."""
+    newer = [each for each in after.snapshots.ids if each not in before.snapshots]
+    if after.last_sequence_number - before.last_sequence_number > len(newer):
+        return True  # a snapshot between them is expired
+    summaries = ((after.snapshots.get(each) or {}).get("summary") or {} for each in newer)
+    return any(SUMMARY_KEY in summary for summary in summaries)
 
 
 def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:

@@ -11,6 +11,8 @@ A table may be committed by others meanwhile. Then its changes are built again o
 - A change that removes files needs them: each must still be live, and no delete file may have been
   added, since the change rewrote rows that such a file would delete.
 - A change that depends on rows that are not there (MERGE that inserts) needs the same snapshot.
+- A change that forgets what was loaded (`catalog.loads`) needs that no source was loaded since: the
+  rows of that source would stay, and be loaded again.
 - The current schema must be the one for which the rows were checked, or one that differs in
   nothing that rows have to fit. Columns that a change adds are added to it, unless another writer
   has added the same.
@@ -35,6 +37,7 @@ from catalog import (
     files,
     holds,
     idents,
+    loads,
     owners,
     receipts,
     records,
@@ -189,6 +192,9 @@ class Staging:
         heads = {scans.head_of(each.metadata) for each in (base, onto)}
         if len(heads) > 1 and any(change.needs_head for change in pending.changes):
             raise _conflict(base.ident, "rows were added or changed")
+        forgets = any(change.summary.get(loads.MODE_KEY) == "replace" for change in pending.changes)
+        if forgets and loads.any_since(base.metadata, onto.metadata):
+            raise _conflict(base.ident, "files were loaded into it")
         if any(change.reads for change in pending.changes):
             before, now = [
                 await self._appends.delete_manifests(each, principal=principal)

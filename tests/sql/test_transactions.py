@@ -184,6 +184,60 @@ def test_two_transactions_that_replace_the_same_rows_conflict(tmp_path: Path) ->
     local_sql.run_local(tmp_path, work)
 
 
+def test_a_truncate_beside_a_copy_removes_the_rows_of_what_it_forgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_rows = transactions.Transactions.replace_rows
+
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n2\n")
+
+        async def replace_later(*arguments: Any) -> None:
+            monkeypatch.setattr(transactions.Transactions, "replace_rows", replace_rows)
+            assert (await other.rows("copy into t"))[0][1] == "LOADED"
+            await replace_rows(*arguments)
+
+        monkeypatch.setattr(transactions.Transactions, "replace_rows", replace_later)
+        await local.run("truncate table t")
+        assert await local.rows("select a from t") == []
+        assert (await local.rows("copy into t"))[0][1] == "LOADED"
+        assert await local.rows("select a from t order by a") == [(1,), (2,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_transaction_that_truncates_conflicts_with_a_copy_and_not_with_an_insert(
+    tmp_path: Path, expires: bool
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1\n")
+        await local.run("begin")
+        await local.run("truncate table t")
+        await other.rows("insert into t values (7)")
+        await local.run("commit")
+        assert await local.rows("select a from t") == [(7,)]
+
+        await local.run("begin")
+        await local.run("truncate table t")
+        await other.rows("copy into t")
+        copied = head(local, "ns.t")
+        await other.rows("insert into t values (8)")
+        if expires:
+            removal = {"action": "remove-snapshots", "snapshot-ids": [copied]}
+            ident = local.lake.ident("ns.t")
+            await local.lake.tables.commit(ident, [], [removal], by="test")
+        assert await code_of(local, "commit") == "000625"
+        assert (await other.rows("copy into t"))[0][0].startswith("Copy executed with 0 files")
+        assert await local.rows("select a from t order by a") == [(1,), (7,), (8,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 UPSERT = "merge into t using (select 1 a) s on t.a = s.a when not matched then insert values (s.a)"
 
 
