@@ -14,7 +14,7 @@ import pyarrow as pa
 from sql import limits
 
 DIGITS = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
-_MARKED: Final = re.compile(r"\[\[(\d{6})\|(.*?)\]\]", re.DOTALL)
+_MARKED: Final = re.compile(r"\[\[(\d{6})\|(.*?)\]\](?!\])", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

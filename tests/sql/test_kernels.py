@@ -103,8 +103,9 @@ def test_zero_divided_by_a_number_of_many_decimal_places_is_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [kernelforms.coded("000002", "a]]b"), kernelforms.refusal("a]]b")], ids=type
+    ("value", "read"), [("a]]b", "a] ]b"), ("[1]", "[1]"), ("[[1]]", "[[1] ]"), ("a]]]", "a] ]]")]
 )
-def test_what_a_kernel_raises_is_read_from_the_words_of_the_engine(error: Exception) -> None:
-    assert kernelforms.coded_in(f"External error: {error}, [[1, 2]]") == ("000002", "a] ]b")
+def test_what_a_kernel_raises_is_read_from_the_words_of_the_engine(value: str, read: str) -> None:
+    for error in (kernelforms.coded("000002", value), kernelforms.refusal(value)):
+        assert kernelforms.coded_in(f"External error: {error}, [[1, 2]]") == ("000002", read)
     assert kernelforms.coded_in("External error: [[1, 2]]") is None
