@@ -529,6 +529,8 @@ class Loading:
         mode = load.statement.validation_mode
         if mode in ("RETURN_ERRORS", "RETURN_ALL_ERRORS"):
             rows = await self._error_rows(execution, load, decoded, files, columns)
+            if not rows:
+                await self._check_values(execution, decoded, columns)
             return outcomes.Outcome(
                 columns=_typed(VALIDATION_COLUMNS),
                 rows=rows,
@@ -540,14 +542,14 @@ class Loading:
             if file.first is not None and before + file.first.row <= count:
                 raise _abort(file, file.first)
             before += max(file.report.parsed, file.report.rows)
-        # The values of a record that does not fit are NULL here, and the record is not shown.
-        shown = [
-            f"{column.attempt or column.value} AS {names.quoted(column.name)}" for column in columns
-        ]
-        order = 'ORDER BY "#file", metadata$file_row_number'
-        rows_found = await self._rows(
-            execution, decoded, f'SELECT {", ".join(shown)} FROM "@0" {order} LIMIT {count}'
+        shown = ", ".join(
+            f"CAST(CAST({column.value} AS {sqltypes.cast_name(column.sql_type)}) AS VARCHAR)"
+            f" AS {names.quoted(column.name)}"
+            for column in columns
         )
+        order = 'ORDER BY "#file", metadata$file_row_number'
+        first = f'SELECT * FROM "@0" {order} LIMIT {count}'
+        rows_found = await self._rows(execution, decoded, f"SELECT {shown} FROM ({first}) {order}")
         return outcomes.Outcome(
             columns=tuple(outcomes.Column(name=column.name, type="text") for column in columns),
             rows=[
@@ -556,6 +558,21 @@ class Loading:
             ],
             statement_type_id=outcomes.StatementType.COPY,
         )
+
+    async def _check_values(
+        self,
+        execution: planning.Execution,
+        decoded: staged_reads.Decoded,
+        columns: Sequence[_Column],
+    ) -> None:
+        """Compute the values that `_bad_rows` does not try; raises what COPY would raise."""
+        counts = [
+            f"COUNT({column.value}) AS {names.quoted(f'C{number}')}"
+            for number, column in enumerate(columns)
+            if not column.attempt and column.value != column.source
+        ]
+        if counts:
+            await self._rows(execution, decoded, f'SELECT {", ".join(counts)} FROM "@0"')
 
     async def _error_rows(
         self,
@@ -670,7 +687,8 @@ def _columns_of_text(
     columns = []
     for (each, sql_type), position in zip(targets, positions, strict=True):
         if position is None:
-            columns.append(_Column(name=_shown(load, each), value="NULL"))
+            shown, required = _shown(load, each), bool(each["required"])
+            columns.append(_Column(name=shown, value="NULL", required=required))
             continue
         source = names.quoted(f"${position + 1}")
         columns.append(_of_text(load, each, sql_type, source))

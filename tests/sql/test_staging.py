@@ -653,6 +653,44 @@ def test_validation_mode_lists_every_record_that_cannot_be_loaded(tmp_path: Path
     run(tmp_path, work)
 
 
+def test_validation_mode_does_not_pass_what_copy_refuses(tmp_path: Path) -> None:
+    by_name = " MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE p (a number(2, 0))")
+        await local_sql.put_file(local, "@%p", "a.parquet", parquet(a=[1, 2, 1000]))
+        copy = f"COPY INTO p FILE_FORMAT = (TYPE = PARQUET){by_name}"
+        assert await local.rows(f"{copy} VALIDATION_MODE = RETURN_2_ROWS") == [("1",), ("2",)]
+        for mode in ("RETURN_ERRORS", "RETURN_3_ROWS"):
+            fault = await refused(local, f"{copy} VALIDATION_MODE = {mode}")
+            assert (fault.code, fault.sqlstate) == ("100039", "22003")
+
+        await local.run("CREATE TABLE n (a int, b int not null)")
+        await local_sql.put_file(local, "@%n", "a.csv", b"a\n1\n2\n")
+        copy = f"COPY INTO n FILE_FORMAT = (TYPE = CSV PARSE_HEADER = TRUE){by_name}"
+        listed = await local.rows(f"{copy} VALIDATION_MODE = RETURN_ERRORS")
+        assert [(row[2], row[6], row[8]) for row in listed] == [
+            (2, 100072, '"N"["B":2]'), (3, 100072, '"N"["B":2]')
+        ]  # fmt: skip
+        fault = await refused(local, f"{copy} VALIDATION_MODE = RETURN_1_ROWS")
+        assert fault.code == (await refused(local, copy)).code == "100072"
+
+    run(tmp_path, work)
+
+
+def test_the_rows_of_validation_mode_are_texts_as_sql_shows_them(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (b boolean, x binary, f float, d date, v variant, n int)")
+        await local_sql.put_file(local, "@%t", "a.csv", b"1,0aff,2,2024-01-02,x,\n")
+        shown = await local.rows("COPY INTO t VALIDATION_MODE = RETURN_5_ROWS")
+        assert shown == [("true", "0AFF", "2", "2024-01-02", "x", None)]
+        await local.rows("COPY INTO t")
+        texts = ", ".join(f"TO_VARCHAR({column})" for column in "bxfdvn")
+        assert await local.rows(f"SELECT {texts} FROM t") == shown
+
+    run(tmp_path, work)
+
+
 def test_columns_of_another_count_are_refused_or_filled(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (a int, b int)")

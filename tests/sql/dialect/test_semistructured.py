@@ -237,6 +237,11 @@ def test_an_expression_has_its_documented_value(expression: str, expected: Any) 
             "100069",
             'Error parsing JSON: duplicate object attribute "a"',
         ),
+        (
+            'parse_json(\'{"a": 1, "a": NaN}\')',
+            "100069",
+            'Error parsing JSON: duplicate object attribute "a"',
+        ),
         ("parse_url('x')", "100139", "Error parsing URL: scheme not specified"),
         ("parse_ip('x', 'INET')", "100139", "Error parsing IP"),
         ("object_insert({'a': 1}, 'a', 2)", "100104", "Duplicate field key 'a'"),
