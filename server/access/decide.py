@@ -12,7 +12,7 @@ the same decision for every protocol.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
@@ -90,11 +90,15 @@ def authorise(
         if principal.scopes is not None and not in_scope(principal.scopes, demand):
             return model.Decision(allow=False, reason="scope")
         return _ROOT
-    values = condition_values(principal, demand, now_ms=now_ms, region=region)
-    owner = (resource_account or principal.account_id,)
-    values["aws:resourceaccount"] = values["s3:resourceaccount"] = owner
-    if tags:
-        values.update(tags)
+    resource_policies = tuple(resource_policies)
+    values: dict[str, tuple[str, ...]] = {}
+    # Made only for policies that test them: they take as long as the rest of the decision.
+    if any(each.reads_values for each in (*principal.documents, *resource_policies)):
+        values = condition_values(principal, demand, now_ms=now_ms, region=region)
+        owner = (resource_account or principal.account_id,)
+        values["aws:resourceaccount"] = values["s3:resourceaccount"] = owner
+        if tags:
+            values.update(tags)
     own = _Verdicts.of(principal.policies, principal, demand, values)
     theirs = _Verdicts.of(resource_policies, principal, demand, values)
     session = _NO_VERDICTS
@@ -356,18 +360,18 @@ class _Verdicts:
 
     @staticmethod
     def of(
-        documents: Iterable[policies.CompiledPolicy],
+        documents: Sequence[policies.CompiledPolicy],
         principal: model.Principal,
         demand: model.Demand,
         values: policies.Values,
     ) -> _Verdicts:
+        if not documents:
+            return _NO_VERDICTS
         denied, allowed, allowed_account = [], [], []
         for document in documents:
-            for statement in document.statements:
+            for statement in document.about(demand.action):
                 named = statement.names(principal)
-                if named == "none":
-                    continue
-                if not statement.applies(demand.action, demand.resource, values):
+                if named == "none" or not statement.covers(demand.resource, values):
                     continue
                 if not statement.allow:
                     denied.append(statement.name)

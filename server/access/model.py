@@ -7,7 +7,7 @@ keys (source address, transport), so that a check deep inside the catalog needs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -25,6 +25,33 @@ Document: TypeAlias = "policies.CompiledPolicy"
 Documents: TypeAlias = "tuple[policies.CompiledPolicy, ...]"
 Context: TypeAlias = Mapping[str, ContextValue]
 """Condition keys and their values. Names are case-insensitive."""
+
+
+class LateContext(Mapping[str, ContextValue]):
+    """Condition keys that are made when one is first read, once: most policies test none.
+
+    make: returns them.
+    """
+
+    __slots__ = ("_context", "_make")
+
+    def __init__(self, make: Callable[[], Context]) -> None:
+        self._make = make
+        self._context: Context | None = None
+
+    def _read(self) -> Context:
+        if self._context is None:
+            self._context = self._make()
+        return self._context
+
+    def __getitem__(self, key: str) -> ContextValue:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

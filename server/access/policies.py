@@ -15,9 +15,10 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -67,6 +68,10 @@ TAGS: Final = (
 differ only in case: condition keys have none."""
 PARSED_VALUES_REMEMBERED: Final = 16
 """Values of requests that are remembered parsed: each is compared with many of a policy."""
+ACTIONS_ABOUT_MAX: Final = 64
+ACTION_CHARS_MAX: Final = 128
+"""Actions of which a policy remembers its statements, and the longest: a client asks for few."""
+_NO_VALUES: Final[Values] = MappingProxyType({})
 
 
 class PolicyVariable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -149,7 +154,7 @@ class Condition:
         Of a tag with several values, each must meet the condition of an Allow, and one that of a
         Deny. A variable that names such a tag fails an Allow, and fits a Deny.
         """
-        if _has_several(self.variable_tags, values):
+        if self.variable_tags and _has_several(self.variable_tags, values):
             return not allow
         key_values = values.get(self.key, ())
         if self.is_tag and len(key_values) > 1:
@@ -225,18 +230,37 @@ class Statement:
     conditions: tuple[Condition, ...]
     resource_tags: frozenset[str] = frozenset()
 
+    @property
+    def reads_values(self) -> bool:
+        """Whether the statement tests condition keys, or a variable in it names one."""
+        patterns = (*self.actions, *self.resources)
+        return bool(self.conditions) or any(pattern.glob is None for pattern in patterns)
+
     def applies(self, action: str, resource: str, values: Values) -> bool:
         """Return whether the statement applies to this demand, for any principal."""
-        return (
-            any(p.matches(action, values) for p in self.actions) is not self.not_actions
-            and self._covers(resource, values)
-            and all(condition.holds(values, allow=self.allow) for condition in self.conditions)
-        )
+        return self.is_about(action) and self.covers(resource, values)
 
-    def _covers(self, resource: str, values: Values) -> bool:
-        if _has_several(self.resource_tags, values):
-            return not self.allow
-        return any(p.matches(resource, values) for p in self.resources) is not self.not_resources
+    def is_about(self, action: str) -> bool:
+        """Return whether the statement is about an action, whose patterns have no variables."""
+        return any(p.matches(action, _NO_VALUES) for p in self.actions) is not self.not_actions
+
+    def covers(self, resource: str, values: Values) -> bool:
+        """Return whether the statement is about a resource, and its conditions hold."""
+        if self.resource_tags and _has_several(self.resource_tags, values):
+            if self.allow:
+                return False
+        else:
+            for pattern in self.resources:
+                if pattern.matches(resource, values):
+                    if self.not_resources:
+                        return False
+                    break
+            else:
+                if not self.not_resources:
+                    return False
+        if not self.conditions:
+            return True
+        return all(condition.holds(values, allow=self.allow) for condition in self.conditions)
 
     def names(self, principal: model.Principal) -> PrincipalMatch:
         """Return how the statement names this principal; identity policies always apply to it."""
@@ -256,13 +280,30 @@ class CompiledPolicy:
     """A checked document, ready for evaluation.
 
     reads_tags: a condition or a variable in it is about the tags that an object has.
-    reads_resource_tags: one is about those of another resource, or of a table bucket.
+    reads_resource_tags: one is about those of another resource, or of a table bucket. reads_values:
+    a statement tests condition keys; without one a decision needs none.
     """
 
     statements: tuple[Statement, ...]
     policy_type: PolicyType
     reads_tags: bool = False
     reads_resource_tags: bool = False
+    reads_values: bool = True
+    _about: dict[str, tuple[Statement, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The statements about actions that were asked for; a policy never changes."""
+
+    def about(self, action: str) -> tuple[Statement, ...]:
+        """Return the statements that are about an action."""
+        statements = self._about.get(action)
+        if statements is None:
+            if len(self._about) >= ACTIONS_ABOUT_MAX:
+                self._about.clear()
+            statements = tuple([each for each in self.statements if each.is_about(action)])
+            if len(action) <= ACTION_CHARS_MAX:
+                self._about[action] = statements
+        return statements
 
 
 def parse_policy(
@@ -324,6 +365,7 @@ def parse_policy(
         policy_type=policy_type,
         reads_tags=EXISTING_TAG in text,
         reads_resource_tags=any(key in text for key in RESOURCE_TAGS),
+        reads_values=any(statement.reads_values for statement in statements),
     )
 
 

@@ -8,6 +8,7 @@ has its keys in the body: its handler demands each with `key` after it has read 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -42,9 +43,18 @@ def in_request(demanding: calls.Demanding) -> calls.Demanding:
 
 
 def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> model.Demand:
-    """Return a demand with the condition keys of the request and of the object's tags."""
+    """Return a demand with the condition keys of the request and of the object's tags.
+
+    They are made when a decision first reads one: few policies test any.
+    """
     if decide.is_unbound(call.principal):
         return demand  # no policy applies
+    make = functools.partial(_context_in_request, services, call, demand)
+    return msgspec.structs.replace(demand, context=model.LateContext(make))
+
+
+def _context_in_request(services: Any, call: calls.Call, demand: model.Demand) -> model.Context:
+    """Return the condition keys of a demand with those of the request and of the object's tags."""
     context: dict[str, model.ContextValue] = dict(_request_context(call))
     signed_at_ms = _signed_at(call)
     if signed_at_ms is not None:
@@ -79,18 +89,17 @@ def with_request_keys(services: Any, call: calls.Call, demand: model.Demand) -> 
         case _ if written is not None:
             context.update(_keys_of_object_tags(written.tags))
     context.update(demand.context)
-    if context:
-        demand = msgspec.structs.replace(demand, context=context)
+    untagged = msgspec.structs.replace(demand, context=context)
     tagged = with_object_tags(
-        demand,
+        untagged,
         call.principal,
         authoriser=services.authoriser,
         buckets=services.buckets,
         objects=services.objects,
     )
-    if tagged is not demand:
+    if tagged is not untagged:
         call.context.reads_tags = True
-    return tagged
+    return tagged.context
 
 
 def _set_conditions(context: dict[str, model.ContextValue], call: calls.Call) -> None:

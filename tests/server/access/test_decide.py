@@ -326,6 +326,46 @@ def test_tags_are_read_only_for_a_policy_that_tests_them():
     assert decide.tags_of(principal(ALLOW), side) == {"aws:resourcetag/team": ("blue",)}
 
 
+NAMED = "arn:aws:s3:::b/${aws:username}*"
+AGED = {"Condition": {"NumericLessThan": {"s3:signatureAge": "60000"}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "is_read"),
+    [
+        ([ALLOW, says("Deny", "s3:DeleteBucket")], [resource_policy("Allow")], False),
+        ([ALLOW], [resource_policy("Deny", **AGED)], True),
+        ([says("Allow", **AGED)], [], True),
+        ([says("Allow", resource=NAMED)], [], True),
+        ([{"Effect": "Allow", "Action": "s3:*", "NotResource": NAMED}], [], True),
+    ],
+)
+def test_condition_keys_are_made_only_for_a_policy_that_tests_them(own, theirs, is_read):
+    reads = []
+
+    def make():
+        reads.append(1)
+        return {"s3:signatureAge": "1"}
+
+    demand = msgspec.structs.replace(READ, context=model.LateContext(make))
+    at_once = msgspec.structs.replace(READ, context={"s3:signatureAge": "1"})
+    expected = decision(principal(*own), *theirs, demand=at_once)
+    assert decision(principal(*own), *theirs, demand=demand) == expected
+    assert bool(reads) == is_read
+    assert dict(demand.context) == {"s3:signatureAge": "1"}
+    assert len(demand.context) == 1
+    assert reads == [1], "they are made once"
+
+
+def test_condition_keys_are_made_for_the_policies_of_a_session():
+    demand = msgspec.structs.replace(READ, context={"s3:signatureAge": "60000"})
+    bound = principal(says("Allow", **AGED)).policies
+    who = principal(ALLOW, session_policies=bound)
+    assert decision(who, demand=demand).reason == "session-policy"
+    fresh = msgspec.structs.replace(READ, context={"s3:signatureAge": "59999"})
+    assert decision(who, demand=fresh).allow
+
+
 def test_vended_credential_holds_no_more_than_its_principal():
     demand = model.Demand(
         action="s3:GetObject", resource="arn:aws:s3:::b/orders/1", place="b/orders/1"

@@ -543,3 +543,24 @@ def test_the_longest_hostile_documents_are_read_in_bounded_work(variables):
     parsed = parse(statement(Resource=unclosed), version=variables).statements[0]
     assert parsed.applies("s3:GetObject", unclosed, {}) is False  # longer than any name
     assert parsed.applies("s3:GetObject", unclosed[:-1], {}) is False
+
+
+def test_a_policy_names_its_statements_about_each_action_however_often_it_is_asked():
+    policy = parse(
+        statement(Sid="Reads", Action=["s3:Get*", "s3:List*"]),
+        statement(Sid="Writes", Action="S3:PUTOBJECT"),
+        {"Sid": "Others", "Effect": "Deny", "NotAction": "s3:*", "Resource": "*"},
+    )
+    expected = {
+        "s3:GetObject": ["Reads"],
+        "s3:PutObject": ["Writes"],
+        "s3:DeleteObject": [],
+        "iam:GetUser": ["Others"],
+    }
+    for number in range(3 * policies.ACTIONS_ABOUT_MAX):
+        for action, names in expected.items():
+            assert [each.name for each in policy.about(action)] == names
+        assert policy.about(f"s3:List{number}")[0].name == "Reads"
+        assert policy.about("s3:" + "x" * 1000 + str(number)) == ()
+    assert len(policy._about) <= policies.ACTIONS_ABOUT_MAX
+    assert max(map(len, policy._about)) <= policies.ACTION_CHARS_MAX
