@@ -533,7 +533,9 @@ class Binder:
             case exp.Subquery():
                 return self._subquery(tree, scope)
             case exp.Values():
-                return self.values(tree, scope)
+                query = self.values(tree, scope)
+                rel = self._ordered(tree, query.rel, query.outputs, scope)
+                return dataclasses.replace(query, rel=rel)
         raise errors.unsupported(expressions.construct_name(tree))
 
     def _subquery(self, tree: exp.Subquery, scope: QueryScope) -> PlannedQuery:
@@ -571,7 +573,10 @@ class Binder:
             for sql_type, *column in zip(targets, *(side.outputs for side in sides), strict=True)
         )
         word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
-        word += " ALL" if not tree.args.get("distinct") else ""
+        if not tree.args.get("distinct"):
+            word += " ALL"
+            if word != "UNION ALL":  # the engine's leave or remove every copy of a row
+                raise errors.unsupported(word)
         converted = [self._branch(side, targets) for side in sides]
         if word != "UNION ALL" and any(map(sqltypes.holds_floats, targets)):
             converted = [self.with_one_zero(side) for side in converted]

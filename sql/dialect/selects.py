@@ -248,6 +248,8 @@ class SelectBinder:
         match = join.args.get("match_condition")
         if (match is None) is (method == "ASOF") or join.args.get("global_"):
             raise errors.unsupported("MATCH_CONDITION without ASOF JOIN, or ASOF JOIN without it")
+        if join.args.get("pivots"):
+            raise errors.unsupported("PIVOT or UNPIVOT after the condition of a join")
         before = len(self._scope.sources)
         self._joins += 1
         if self._joins > limits.JOINS_MAX:

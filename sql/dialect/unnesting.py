@@ -50,6 +50,8 @@ def called(node: Any) -> TableFunction | None:
     name = str(call.this).upper()
     if node.args.get("sample") is not None:
         raise errors.unsupported(f"SAMPLE of {name}")
+    if node.args.get("pivots"):
+        raise errors.unsupported(f"PIVOT or UNPIVOT of {name}")
     return TableFunction(
         name=name,
         arguments=_arguments(name, call.expressions),

@@ -52,6 +52,12 @@ def test_unpivot_include_nulls_has_all_of_them() -> None:
     assert len(rows(f"select u.sales from {unpivoted}")) == 4
 
 
+def test_pivot_of_a_joined_table_stands_before_its_condition() -> None:
+    pivoted = f"{SALES} pivot(sum(amount) for q in ('a', 'b')) p"
+    joined = rows(f"select b.jan, p.* from {MONTHS} b join {pivoted} on b.id = p.id order by p.id")
+    assert joined == [(5, 1, 11, 5), (None, 2, 7, None)]
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
@@ -60,6 +66,26 @@ def test_unpivot_include_nulls_has_all_of_them() -> None:
         (f"select * from {SALES} pivot(sum(id), max(id) for q in ('a'))", "000002", "aggregate"),
         (f"select * from {SALES} pivot(sum(nosuch) for q in ('a'))", "000904", "NOSUCH"),
         (f"select * from {MONTHS} unpivot(s for m in (jan, nosuch))", "000904", "NOSUCH"),
+        (
+            f"select * from {SALES} a join {SALES} b on a.id = b.id pivot(max(q) for q in ('a'))",
+            "000002",
+            "after the condition of a join",
+        ),
+        (
+            f"select * from {SALES} a join {MONTHS} b using (id) unpivot(s for m in (jan))",
+            "000002",
+            "after the condition of a join",
+        ),
+        (
+            "select * from table(flatten([1, 2])) f pivot(max(value) for index in (0, 1))",
+            "000002",
+            "PIVOT or UNPIVOT of FLATTEN",
+        ),
+        (
+            f"select * from {SALES} a join table(flatten([1])) f unpivot(s for m in (value))",
+            "000002",
+            "PIVOT or UNPIVOT of FLATTEN",
+        ),
     ],
 )
 def test_another_form_is_refused(text: str, code: str, words: str) -> None:

@@ -597,6 +597,20 @@ def test_longer_ones_are_refused_by_name(text: str) -> None:
     assert caught.value.code == "000002"
 
 
+def test_values_alone_are_ordered_and_limited() -> None:
+    text = "values (1, 'a'), (2, 'c'), (3, 'b') order by column2 desc limit 1 offset 1"
+    assert sql_text.answer(text).rows == [(3, "b")]
+    assert sql_text.answer("values (1), (3) union values (2) order by 1").rows == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("word", ["except all", "minus all", "intersect all"])
+def test_a_set_operation_that_counts_equal_rows_is_refused(word: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(f"(select 1 a union all select 1) {word} select 1")
+    wanted = word.upper().replace("MINUS", "EXCEPT")
+    assert (caught.value.code, f"'{wanted}'" in caught.value.message) == ("000002", True)
+
+
 def test_a_union_of_many_branches_has_one_type_for_each_column() -> None:
     result = sql_text.answer("select 1, null union all select 2.25, null union all select 30, 'x'")
     assert sorted(row[0] for row in result.rows) == [Decimal("1"), Decimal("2.25"), Decimal("30")]
