@@ -332,6 +332,8 @@ def insert(tree: exp.Insert) -> operations.Insert:
         raise errors.unsupported("INSERT of this form")
     if tree.args.get("with_") is not None:
         raise errors.unsupported("WITH before INSERT")
+    if table.args.get("partition") is not None:
+        raise errors.unsupported("INSERT ... PARTITION")
     defaulted, width = _take_defaults(source)
     return operations.Insert(
         name=table_name(table),

@@ -808,6 +808,8 @@ def sort_key(value: Expr) -> Expr:
 
 def direction(node: exp.Ordered) -> str:
     """Return ASC or DESC with Snowflake's place of NULLs: last when ascending, first when not."""
+    if node.args.get("with_fill") is not None:
+        raise errors.unsupported("ORDER BY ... WITH FILL")
     descending = bool(node.args.get("desc"))
     nulls_first = node.args.get("nulls_first")
     first = descending if nulls_first is None else bool(nulls_first)

@@ -38,7 +38,11 @@ def bind(group: Any, items: list[Expr], scope: scopes.QueryScope) -> Grouping:
         return Grouping()
     if group.args.get("totals"):
         raise errors.unsupported("GROUP BY TOTALS")
+    if group.args.get("all") is False:  # None without a word
+        raise errors.unsupported("GROUP BY DISTINCT")
     if group.args.get("all"):
+        if _nodes(group):
+            raise errors.unsupported("GROUP BY ALL beside keys")
         listed = {
             emit.text(item): item
             for item in items

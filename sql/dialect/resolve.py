@@ -677,6 +677,8 @@ class Binder:
         """Return rel with LIMIT, FETCH and OFFSET of a query."""
         count, skipped = None, None
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        if any(part is not None and part.expressions for part in (limit, offset)):
+            raise errors.unsupported("LIMIT ... BY")
         if isinstance(limit, exp.Fetch):
             if limit.args.get("limit_options") is not None and limit.args["limit_options"].args:
                 refused = [

@@ -718,6 +718,8 @@ class QueryScope:
 
     def add_common_tables(self, with_: exp.With) -> tuple[relations.Common, ...]:
         """Return the WITH expressions of a query, which the scope can name from now on."""
+        if with_.args.get("search") is not None:
+            raise errors.unsupported("WITH ... SEARCH or CYCLE")
         recursive = bool(with_.args.get("recursive"))
         uses = _uses_of_names(with_.parent)
         start = len(self.common_queries)

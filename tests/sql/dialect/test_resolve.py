@@ -611,6 +611,34 @@ def test_a_set_operation_that_counts_equal_rows_is_refused(word: str) -> None:
     assert (caught.value.code, f"'{wanted}'" in caught.value.message) == ("000002", True)
 
 
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("select id from t order by v limit 1 by id", "LIMIT ... BY"),
+        ("select id from t limit 1 offset 1 by id", "LIMIT ... BY"),
+        ("select count(*) from t group by distinct rollup(id), rollup(v)", "GROUP BY DISTINCT"),
+        ("select count(*) from t group by all rollup(id)", "GROUP BY ALL beside keys"),
+        ("select id from t order by id with fill", "ORDER BY ... WITH FILL"),
+        (
+            "with recursive q(n) as (select 1 union all select n + 1 from q where n < 3)"
+            " search depth first by n set place select * from q",
+            "WITH ... SEARCH or CYCLE",
+        ),
+    ],
+)
+def test_clauses_of_other_databases_are_refused_by_name(text: str, clause: str) -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text, TABLES)
+    message = caught.value.message.split("\n")[1]
+    assert (caught.value.code, message) == ("000002", f"Unsupported feature '{clause}'.")
+
+
+def test_insert_with_a_partition_is_refused() -> None:
+    with pytest.raises(errors.SqlError) as caught:
+        parse.parse("insert into t partition (id = 1) values (1, 2, 'x')")
+    assert "'INSERT ... PARTITION'" in caught.value.message
+
+
 def test_a_union_of_many_branches_has_one_type_for_each_column() -> None:
     result = sql_text.answer("select 1, null union all select 2.25, null union all select 30, 'x'")
     assert sorted(row[0] for row in result.rows) == [Decimal("1"), Decimal("2.25"), Decimal("30")]
