@@ -102,7 +102,8 @@ def _add_at_twice_the_width(left: Expr, sign: str, right: Expr, sql_type: sqltyp
     else:
         terms = code.infix(code.arrow(left, casts.double_width(left.type)), sign, term)
     terms = dataclasses.replace(terms, is_exact=True)
-    total = exprs.derived(code.exactly(terms, sql_type), sql_type, [left, right])
+    exact = code.exactly(terms, sql_type, is_opaque=_has_deep_casts(left, right) or None)
+    total = exprs.derived(exact, sql_type, [left, right])
     return dataclasses.replace(total, terms=terms)
 
 
@@ -298,9 +299,9 @@ def multiply(left: Expr, right: Expr) -> Expr:
     if left.type.precision + right.type.precision > sqltypes.PRECISION_MAX:
         # The exact product has more digits than a decimal of the engine's usual width.
         ours, theirs = (code.arrow(side, casts.double_width(side.type)) for side in (left, right))
-        is_rounded = engine_scale > sql_type.scale
+        is_opaque = engine_scale > sql_type.scale or _has_deep_casts(left, right)
         exact: code.Code = code.exactly(
-            code.infix(ours, "*", theirs), sql_type, is_lossy=is_rounded
+            code.infix(ours, "*", theirs), sql_type, is_opaque=is_opaque
         )
         if engine_scale == sql_type.scale and _may_stand_twice(left, right):
             exact = _within_digits(code.infix(left, "*", right), sql_type, exact)
@@ -320,6 +321,34 @@ def _may_stand_twice(*operands: Expr) -> bool:
         and not any(operand.is_volatile for operand in operands)
         and not any(type(node) is code.Subquery for node in nodes)
     )
+
+
+CASTS_IN_CASTS_MAX = 8
+CAST_NODES_MAX = 64
+"""How many casts stand in each other in operands of twice the usual width, and in how many nodes
+they are looked for. The engine's planner takes 1.7 times as long for each further one."""
+
+
+def _has_deep_casts(*operands: Expr) -> bool:
+    """Say whether so many casts stand in each other that the next one has to be opaque."""
+    stack: list[tuple[code.Part, int]] = [(operand, 0) for operand in operands]
+    for _ in range(CAST_NODES_MAX):
+        if not stack:
+            return False
+        part, casts_around = stack.pop()
+        match part:
+            case Expr():
+                stack.append((part.code, casts_around))
+            case code.Cast(is_opaque=False):
+                if casts_around + 1 >= CASTS_IN_CASTS_MAX:
+                    return True
+                stack.append((part.operand, casts_around + 1))
+            case code.Infix():
+                stack += [(operand, casts_around) for operand in part.operands]
+            case code.Case():
+                stack += [(each, casts_around) for when in part.whens for each in when]
+                stack += [(each, casts_around) for each in (part.otherwise,) if each is not None]
+    return True
 
 
 def _within_digits(product: code.Code, sql_type: sqltypes.SqlType, exact: code.Code) -> code.Case:

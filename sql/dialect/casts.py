@@ -563,7 +563,7 @@ def _cast_to_date(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Exp
 
 
 def _cast_to_time(operand: Expr, target: sqltypes.SqlType, lenient: bool) -> Expr:
-    time = code.exactly(_local(operand), sqltypes.TIME, is_lossy=True)
+    time = code.exactly(_local(operand), sqltypes.TIME, is_opaque=True)
     return exprs.derived(time, sqltypes.TIME, [operand])
 
 
@@ -624,7 +624,7 @@ def _in_microseconds(seconds: Expr) -> Expr:
     """Return a NUMBER of seconds as a whole one of microseconds."""
     micros = code.infix(code.arrow(seconds, double_width(seconds.type)), "*", 10**6)
     whole = sqltypes.number(18)
-    return exprs.derived(code.exactly(micros, whole, is_lossy=True), whole, [seconds])
+    return exprs.derived(code.exactly(micros, whole, is_opaque=True), whole, [seconds])
 
 
 def check_whole_micros(operand: Expr, scale: int) -> None:

@@ -77,14 +77,15 @@ class Window:
 class Cast:
     """A cast. target: an Arrow type by its name; if is_named, a type of the engine's SQL.
 
-    lenient: NULL for a value that cannot be cast. is_lossy: it makes different values equal.
+    lenient: NULL for a value that cannot be cast. is_opaque: the engine's planner must not look
+    into it, because it makes different values equal, or because many casts stand in each other.
     """
 
     operand: Part
     target: str
     lenient: bool = False
     is_named: bool = False
-    is_lossy: bool = False
+    is_opaque: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -263,11 +264,11 @@ def exactly(
     sql_type: sqltypes.SqlType,
     *,
     lenient: bool = False,
-    is_lossy: bool | None = None,
+    is_opaque: bool | None = None,
 ) -> Cast:
     """Return operand cast to exactly the engine's type of sql_type.
 
-    is_lossy None: the types say it, if the operand is an expression.
+    is_opaque None: if the operand is an expression, whether its digits may be cut off.
     """
     if sql_type.name == "timestamp_ltz":
         # In the session's zone, which only the engine knows by this name.
@@ -278,14 +279,14 @@ def exactly(
             is_named=True,
         )
     operand = part(operand)
-    if is_lossy is None:
+    if is_opaque is None:
         source: sqltypes.SqlType | None = getattr(operand, "type", None)
-        is_lossy = source is not None and _loses_digits(source, sql_type)
+        is_opaque = source is not None and _loses_digits(source, sql_type)
     return Cast(
         operand=operand,
         target=sqltypes.arrow_name(sql_type),
         lenient=lenient,
-        is_lossy=is_lossy,
+        is_opaque=is_opaque,
     )
 
 

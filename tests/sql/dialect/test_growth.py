@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sql import errors
+from sql import engine, errors
 from tests.kit import sql_text
 
 DATE, STAMP = datetime.date, datetime.datetime
@@ -211,3 +211,37 @@ def test_a_sum_of_a_thousand_decimal_products_is_planned_in_little_time() -> Non
 
 SUM_SECONDS_MAX = 8
 """About eight times what it takes here; a sum of that depth took fifteen seconds."""
+
+
+@pytest.mark.parametrize(
+    ("step", "value"),
+    [("({} * a)", Decimal(2)), ("({} * d)", Decimal(2)), ("({} * d + a - 2)", Decimal(2))],
+)
+def test_products_of_products_are_planned_in_time_that_grows_little(
+    step: str, value: Decimal
+) -> None:
+    table = pa.table(
+        {"a": pa.array([2, 0], pa.int64()), "d": pa.array([1, 0], pa.decimal128(10, 2))}
+    )
+    seconds = []
+    for count in (8, 18):
+        text = "(d + 1)"
+        for _ in range(count):
+            text = step.format(text)
+        begin = time.process_time()
+        column = [row[0] for row in sql_text.answer(f"select {text} from t", {"t": table}).rows]
+        seconds.append(time.process_time() - begin)
+        factor = value**count if step == "({} * a)" else 1
+        assert column == [value * factor, -2 if "-" in step else 0]
+    assert seconds[1] < seconds[0] * GROWTH_MAX
+
+
+GROWTH_MAX = 100
+"""Some four times what it is here; each further factor took three times longer, 60,000 in all."""
+
+
+def test_a_long_product_of_too_many_digits_ends_the_query() -> None:
+    table = {"t": pa.table({"a": pa.array([10], pa.int64())})}
+    assert sql_text.answer(f"select {' * '.join(['a'] * 37)} from t", table).cell == 10**37
+    with pytest.raises(engine.EngineFault, match="^1" + "0" * 38):
+        sql_text.answer(f"select {' * '.join(['a'] * 38)} * 0 from t", table)
