@@ -444,7 +444,7 @@ class Response(msgspec.Struct, frozen=True):
         if self.status in BODILESS:
             return lines
         body = self.body
-        size_bytes = size_of(body)
+        size_bytes = size_of(body) if isinstance(body, tuple) else len(body)
         return b"%bcontent-length: %d\r\n" % (lines, size_bytes)
 
     def whole_body(self, method: str) -> WholeBody | None:

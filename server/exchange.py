@@ -556,7 +556,7 @@ class Exchange:
                 name: dated + self._lines_of_face.get(name, b"") for name in self._faces
             }
         identity = b"x-amz-request-id: " + request.request_id.encode()
-        if _must_close(request):
+        if not (request.body_finished and request.method != "CONNECT") and _must_close(request):
             return identity + self._dated_lines[visit.name] + b"connection: close\r\n"
         return identity + self._dated_lines[visit.name]
 

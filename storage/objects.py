@@ -111,7 +111,10 @@ class Objects:
         if reading is None:
             with self._index.view() as view:
                 return self.head(bucket, key, version_id=version_id, reading=view)
-        name, bucket_id = lookups.name_of(bucket), lookups.id_of(reading, bucket)
+        if isinstance(bucket, BucketInfo):
+            name, bucket_id = bucket.name, bucket.bucket_id
+        else:
+            name, bucket_id = bucket, lookups.id_of(reading, bucket)
         if version_id is None:
             value = lookups.find(reading, bucket_id, key)
             if value is None:

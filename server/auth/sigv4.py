@@ -286,8 +286,12 @@ class Signer:
 
     def sign(self, text: str) -> str:
         """Return the signature of a string to sign."""
+        return self.sign_bytes(text.encode())
+
+    def sign_bytes(self, text: bytes) -> str:
+        """Return the signature of a string to sign that is encoded."""
         inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(text.encode())
+        inner.update(text)
         outer.update(inner.digest())
         return outer.hexdigest()
 

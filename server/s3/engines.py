@@ -353,13 +353,16 @@ def find(
     version_id: str | None = None,
     *,
     reading: batch.Reading | None = None,
+    held: guard.Ruling | None = None,
 ) -> model.ObjectInfo:
-    """Return an object for a read. reading: an open view to read from.
+    """Return an object for a read. reading: an open view to read from. held: the Ruling of the key,
+    if it was asked for.
 
     Raises NoSuchKey for an absent key only if the caller may list it, and Forbidden otherwise.
     """
     try:
-        held = ruling(call, bucket, key, reading)
+        if held is None:
+            held = ruling(call, bucket, key, reading)
         bucket_info = bucket_of(held, bucket)
         return services.objects.head(bucket_info, key, version_id=version_id, reading=reading)
     except (storage_errors.NoSuchKey, storage_errors.NoSuchVersion):
@@ -379,18 +382,19 @@ def find_readable(
     version_id: str | None = None,
     *,
     reading: batch.Reading | None = None,
+    held: guard.Ruling | None = None,
 ) -> model.ObjectInfo:
     """Return an object that its access control list or tags may let the caller read; see `find`.
 
     If lists or tags count in the decision the call is judged again, with those of this very object:
     the call was judged on an earlier object, or on none.
     """
-    info = find(services, call, bucket, key, version_id, reading=reading)
+    info = find(services, call, bucket, key, version_id, reading=reading, held=held)
     if decide.is_unbound(call.principal):
         return info
-    held = ruling(call, bucket, key).bucket
+    bucket_info = ruling(call, bucket, key).bucket
     has_lists = info.attributes.acl is not None or (
-        held is not None and (held.has_acls or bucketacls.ACL in held.settings)
+        bucket_info is not None and (bucket_info.has_acls or bucketacls.ACL in bucket_info.settings)
     )
     if has_lists or call.context.reads_tags:
         for demand in call.operation.demands(services, call):
@@ -415,6 +419,7 @@ def headers_of_read(
     call: calls.Call,
     info: model.ObjectInfo,
     version_id: str | None,
+    bucket: model.BucketInfo | None,
     *,
     reading: batch.Reading | None = None,
 ) -> asgi.ResponseHeaders:
@@ -422,13 +427,13 @@ def headers_of_read(
     version and expiration; and the number of tags, the retention and the legal hold, each for a
     caller that may read it.
 
-    version_id: the version that the request names; only the newest one expires. Source: Amazon S3
-    API, GetObject and HeadObject, x-amz-tagging-count and x-amz-object-lock-*.
+    bucket: of the object's Ruling. version_id: the version that the request names; only the newest
+    one expires. Source: Amazon S3 API, GetObject and HeadObject, x-amz-tagging-count and
+    x-amz-object-lock-*.
     """
-    bucket = ruling(call, info.bucket, info.key).bucket
     if bucket is None:
         return ()
-    headers = encrypted_by(services)
+    headers = ENCRYPTED if services.encrypted_disk else ()
     if bucket.versioning is not None:
         headers = (*headers, ("x-amz-version-id", info.version_id))
     if version_id is None and lifecycle.SETTING in bucket.settings:

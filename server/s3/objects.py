@@ -46,15 +46,18 @@ def reveal_absent_object(services: engines.S3Services, call: calls.Call) -> None
 
 def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObject = call.value
-    read = operation.read
+    bucket, key, read = operation.bucket, operation.key, operation.read
     status, prepared = 200, b""
     headers: asgi.ResponseHeaders = ()
     byte_range: model.ByteRange | None = None
     with services.objects.view() as view:
+        held = engines.ruling(call, bucket, key, view)
         info = engines.find_readable(
-            services, call, operation.bucket, operation.key, read.version_id, reading=view
+            services, call, bucket, key, read.version_id, reading=view, held=held
         )
-        shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
+        shown = engines.headers_of_read(
+            services, call, info, read.version_id, held.bucket, reading=view
+        )
         if read is fields.PLAIN_READ or read is fields.CHECKED_READ:
             prepared = services.lines.of(info, with_checksums=read.with_checksums)
             headers = shown
@@ -74,12 +77,15 @@ def get_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
 
 def head_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.HeadObject = call.value
-    read = operation.read
+    bucket, key, read = operation.bucket, operation.key, operation.read
     with services.objects.view() as view:
+        held = engines.ruling(call, bucket, key, view)
         info = engines.find_readable(
-            services, call, operation.bucket, operation.key, read.version_id, reading=view
+            services, call, bucket, key, read.version_id, reading=view, held=held
         )
-        shown = engines.headers_of_read(services, call, info, read.version_id, reading=view)
+        shown = engines.headers_of_read(
+            services, call, info, read.version_id, held.bucket, reading=view
+        )
     if read is fields.PLAIN_READ or read is fields.CHECKED_READ:
         length = ("content-length", str(info.size_bytes))
         prepared = services.lines.of(info, with_checksums=read.with_checksums)

@@ -507,6 +507,15 @@ def test_a_changed_policy_counts_for_the_next_key_of_a_remembered_head(
         assert (count, answer.body) == (0, b"deep")
 
 
+def test_requests_of_two_services_in_turn_reach_their_faces(clocked):
+    assert clocked.signed("PUT", "/buckets").status == 200
+    for _ in range(3):
+        of_s3 = clocked.get("/buckets")[0]
+        assert of_s3.body.startswith(b"<?xml")
+        of_tables = clocked.get("/buckets", service="s3tables")[0]
+        assert [each["name"] for each in of_tables.json["tableBuckets"]] == ["lake"]
+
+
 def test_a_denied_key_of_a_remembered_head_is_in_the_audit_log(clocked):
     learn(clocked, **ALICES)
     answer, count = clocked.get("/raw/denied", **ALICES)
