@@ -49,8 +49,11 @@ class Opaque(Exception):
 
 INTERVAL_FIELDS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
-ESCAPED_LITERALS = {"D": "DATE", "T": "TIME", "TS": "TIMESTAMP"}
-"""The words of ODBC's literals, as in {d '2024-01-01'}, and the types of their values."""
+ESCAPED_LITERALS = {"D": "TO_DATE", "T": "TO_TIME", "TS": "TO_TIMESTAMP"}
+"""The words of ODBC's literals, as in {d '2024-01-01'}, and the functions that read them.
+
+ODBC has one format for each, so the session's formats of input do not count: AUTO reads it.
+"""
 
 ESCAPED_TYPES = {
     "BIGINT": "BIGINT",
@@ -262,8 +265,9 @@ class Boathouse(snowflake.Snowflake):
                 and tokens[1].text.upper() in ESCAPED_LITERALS
             ):
                 self._advance(2)
-                target = exp.DataType.build(ESCAPED_LITERALS[tokens[1].text.upper()])
-                literal = self.expression(exp.Cast(this=self._parse_primary(), to=target))
+                parts = [self._parse_primary(), exp.Literal.string("AUTO")]
+                name = ESCAPED_LITERALS[tokens[1].text.upper()]
+                literal = self.expression(exp.Anonymous(this=name, expressions=parts))
                 self._close_escape()
                 return literal
             return super()._parse_bracket(this)

@@ -128,6 +128,31 @@ def test_odbcs_escapes_are_what_they_stand_for(
     assert answer == ESCAPED[text]
 
 
+def test_odbcs_literals_have_odbcs_format_whatever_the_sessions_is(
+    local: tuple[asyncio.Runner, local_sql.LocalSql],
+) -> None:
+    runner, opened = local
+    runner.run(
+        opened.run(
+            "alter session set date_input_format = 'YYYY-DD-MM', time_input_format = 'MI:HH24',"
+            " timestamp_input_format = 'YYYY-DD-MM HH24:MI:SS'"
+        )
+    )
+    try:
+        text = "select {d '2024-06-01'}, {t '10:11:12'}, {ts '2024-06-01 00:00:00'}::date"
+        june = datetime.date(2024, 6, 1)
+        assert runner.run(opened.rows(text)) == [(june, datetime.time(10, 11, 12), june)]
+        runner.run(opened.run("create table dated (a date default {d '2024-06-01'}, b date)"))
+        runner.run(opened.run("insert into dated (b) values ({d '2024-06-01'})"))
+        assert runner.run(opened.rows("select a, b from dated")) == [(june, june)]
+    finally:
+        runner.run(
+            opened.run(
+                "alter session unset date_input_format, time_input_format, timestamp_input_format"
+            )
+        )
+
+
 def test_a_sum_over_rows_that_a_join_repeats_counts_each_key_once(
     local: tuple[asyncio.Runner, local_sql.LocalSql],
 ) -> None:
