@@ -49,6 +49,8 @@ ANSWERED_FILES_MAX: Final = 1_000
 ATTEMPTS_MAX: Final = 5
 ERRORS_MAX: Final = 10_000
 """Records that VALIDATION_MODE lists."""
+VALUE_CHARACTERS_MAX: Final = 100
+"""Characters of a value that an error has."""
 ADVICE: Final = (
     "\n  If you would like to continue loading when an error is encountered, use other values such"
     " as 'SKIP_FILE' or 'CONTINUE' for the ON_ERROR option. For more information on loading"
@@ -389,7 +391,9 @@ class Loading:
         try:
             staged = await self._staged(execution, load, decoded, text)
         except engine.EngineFault as fault:
-            if fault.cause == "value" and columns:
+            # Otherwise the records that are known to be bad are left out already.
+            aborts = statement.on_error == "ABORT_STATEMENT"
+            if fault.cause == "value" and columns and aborts:
                 await self._find_bad(execution, load, decoded, files, columns)
                 first = next((file for file in files if file.first is not None), None)
                 if first is not None and first.first is not None:
@@ -481,41 +485,17 @@ class Loading:
         columns: Sequence[_Column],
     ) -> None:
         """Count the records of each file that do not fit, and describe its first one."""
-        first = 'QUALIFY ROW_NUMBER() OVER (PARTITION BY "#file" ORDER BY r) = 1'
-        for row in await self._bad_rows(execution, decoded, columns, first):
+        records = _bad_records(columns)
+        if records is None:
+            return
+        # Aggregates, and no window: memory holds a record of each file, not all bad records.
+        firsts = ", ".join(f"MIN_BY({name}, r) AS {name}" for name in ("l", "bad", "v"))
+        text = f"SELECT f, COUNT(*) AS n, MIN(r) AS r, {firsts} FROM ({records}) GROUP BY f"
+        for row in await self._rows(execution, decoded, text):
             file = files[int(row["f"])]
             file.bad = int(row["n"])
             if file.first is None or int(row["r"]) < file.first.row:
                 file.first = _fault_of_row(load, columns, row)
-
-    async def _bad_rows(
-        self,
-        execution: planning.Execution,
-        decoded: staged_reads.Decoded,
-        columns: Sequence[_Column],
-        chosen: str,
-    ) -> list[dict[str, Any]]:
-        """Return records whose values do not fit. chosen: the clauses that say which of them.
-
-        Of each: f, l and r, its file, line and number; bad, which of the columns it does not fit,
-        from 1; v, the value; n, how many such records the file has.
-        """
-        which = _bad_column(columns)
-        if which is None:
-            return []
-        values = " ".join(
-            f"WHEN {number} THEN {column.source}"
-            for number, column in enumerate(columns, start=1)
-            if column.source
-        )
-        value = f"CASE bad {values} END" if values else "NULL"
-        return await self._rows(
-            execution,
-            decoded,
-            f'SELECT "#file" AS f, "#line" AS l, r, bad, COUNT(*) OVER (PARTITION BY "#file") AS n,'
-            f" {value} AS v FROM (SELECT *, metadata$file_row_number AS r, {which} AS bad"
-            f' FROM "@0") WHERE bad > 0 {chosen}',
-        )
 
     async def _validated(
         self,
@@ -565,7 +545,7 @@ class Loading:
         decoded: staged_reads.Decoded,
         columns: Sequence[_Column],
     ) -> None:
-        """Compute the values that `_bad_rows` does not try; raises what COPY would raise."""
+        """Compute the values that `_bad_records` does not try; raises what COPY would raise."""
         counts = [
             f"COUNT({column.value}) AS {names.quoted(f'C{number}')}"
             for number, column in enumerate(columns)
@@ -588,11 +568,12 @@ class Loading:
             for number, file in enumerate(files)
             for fault in file.report.faults
         ]
-        if any(file.bad for file in files):
-            chosen = f"ORDER BY f, r LIMIT {ERRORS_MAX}"
+        records = _bad_records(columns)
+        if records is not None and any(file.bad for file in files):
+            text = f"SELECT * FROM ({records}) ORDER BY f, r LIMIT {ERRORS_MAX}"
             broken += [
                 (int(row["f"]), _fault_of_row(load, columns, row))
-                for row in await self._bad_rows(execution, decoded, columns, chosen)
+                for row in await self._rows(execution, decoded, text)
             ]
         broken.sort(key=lambda each: (each[0], each[1].row))
         return [
@@ -638,6 +619,27 @@ def _text(
         conditions.append(f"{_bad_column(columns)} = 0")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f'SELECT {", ".join(column.value for column in columns)} FROM "@0"{where}'
+
+
+def _bad_records(columns: Sequence[_Column]) -> str | None:
+    """Return a query of the records whose values do not fit; None if all values do.
+
+    Of each: f, l and r, its file, line and number; bad, which of the columns it does not fit, from
+    1; v, the beginning of the value.
+    """
+    which = _bad_column(columns)
+    if which is None:
+        return None
+    values = " ".join(
+        f"WHEN {number} THEN LEFT({column.source}, {VALUE_CHARACTERS_MAX})"
+        for number, column in enumerate(columns, start=1)
+        if column.source
+    )
+    value = f"CASE bad {values} END" if values else "NULL"
+    return (
+        f'SELECT "#file" AS f, "#line" AS l, r, bad, {value} AS v FROM'
+        f' (SELECT *, metadata$file_row_number AS r, {which} AS bad FROM "@0") WHERE bad > 0'
+    )
 
 
 def _bad_column(columns: Sequence[_Column]) -> str | None:
@@ -841,7 +843,7 @@ def _fault_of(fault: staged_columns.FileFault, column: str) -> _Fault:
 
 
 def _fault_of_row(load: _Load, columns: Sequence[_Column], row: Mapping[str, Any]) -> _Fault:
-    """Return the fault of a record of `_bad_rows`."""
+    """Return the fault of a record of `_bad_records`."""
     number = int(row["bad"])
     error = _value_error(columns[number - 1], row["v"])
     return _Fault(
@@ -867,7 +869,7 @@ def _column_name(load: _Load, index: int) -> str:
 
 def _value_error(column: _Column, value: Any) -> errors.SqlError:
     """Return the error of a text that does not fit a column."""
-    text = "" if value is None else str(value)[:100]
+    text = "" if value is None else str(value)
     if value is None:
         return errors.null_into_not_null(column.name)
     match column.sql_type.name:

@@ -678,6 +678,47 @@ def test_validation_mode_does_not_pass_what_copy_refuses(tmp_path: Path) -> None
     run(tmp_path, work)
 
 
+def test_the_first_error_of_each_file_is_of_one_record(tmp_path: Path) -> None:
+    long = "\u00fc" * 150
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int, b int not null)")
+        texts = {"a.csv": "1,1\n2,\nx,2\n,3\n", "b.csv": f"1,1\n{long},2\n3,\n", "c.csv": "4,4\n"}
+        for name, text in texts.items():
+            await local_sql.put_file(local, "@%t", name, text.encode())
+        listed = await local.rows("COPY INTO t VALIDATION_MODE = RETURN_ERRORS")
+        assert [(row[1], row[2], row[8]) for row in listed] == [
+            ("a.csv", 2, '"T"["B":2]'),
+            ("a.csv", 3, '"T"["A":1]'),
+            ("b.csv", 2, '"T"["A":1]'),
+            ("b.csv", 3, '"T"["B":2]'),
+        ]
+        answer = await local.rows("COPY INTO t ON_ERROR = CONTINUE")
+        null = "NULL result in a non-nullable column 'B'"
+        number = f"Numeric value '{long[:100]}' is not recognized"
+        assert [(row[0], *row[3:]) for row in answer] == [
+            ("a.csv", 2, 4, 2, null, 2, 1, '"T"["B":2]'),
+            ("b.csv", 1, 3, 2, number, 2, 1, '"T"["A":1]'),
+            ("c.csv", 1, 1, 0, None, None, None, None),
+        ]
+        assert await local.one("SELECT SUM(b) FROM t") == 9
+
+    run(tmp_path, work)
+
+
+def test_on_error_continue_names_the_value_that_it_cannot_leave_out(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (o object, n int)")
+        await local_sql.put_file(local, "@%t", "a.csv", b"{}|1\nnone|2\n{}|x\n")
+        copy = "COPY INTO t FILE_FORMAT = (TYPE = CSV FIELD_DELIMITER = '|') ON_ERROR = CONTINUE"
+        fault = await refused(local, copy)
+        assert fault.code == "100069"
+        assert "'x'" not in fault.message
+        assert await local.one("SELECT COUNT(*) FROM t") == 0
+
+    run(tmp_path, work)
+
+
 def test_the_rows_of_validation_mode_are_texts_as_sql_shows_them(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         await local.run("CREATE TABLE t (b boolean, x binary, f float, d date, v variant, n int)")
