@@ -1,9 +1,10 @@
 """engine: writes a stream of record batches as the files of COPY INTO a stage, in a child process.
 
 Rows come as text for CSV, as JSON text for JSON and in their own types for Parquet. A file of text
-is closed before it grows beyond its size, one of compressed text or of Parquet after it has: by a
-block of text, or a batch of rows. With partitions a file has rows of one of them alone; rows come
-in their order, so one file is open at a time.
+is closed before it grows beyond its size, one of Parquet after it has, by a batch of rows at most.
+Compressed text exceeds it by what the codec has not written yet: by some 40 kB with GZIP, 0.1 MB
+with ZSTD, 0.4 MB with BZ2 and 2.4 MB with BROTLI. With partitions a file has rows of one of them
+alone; rows come in their order, so one file is open at a time.
 """
 
 from __future__ import annotations

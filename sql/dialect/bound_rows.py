@@ -3,7 +3,8 @@
 A driver sends the values of many rows in one request: each placeholder has a list. The statement
 inserts what it would insert row by row, so its query must be computed for each row alone. That
 holds for VALUES of one row, for a SELECT without FROM, and for a SELECT that has one of these as
-its only source, unless it aggregates, orders or counts its rows.
+its only source, unless it aggregates, orders or counts its rows. A subquery of a table reads what
+was there before the statement, and so no row that the statement inserts.
 """
 
 from __future__ import annotations
