@@ -108,7 +108,8 @@ def _check_growth(node: Any, bound: Expr) -> None:
     room = limits.EXPANDED_MAX
     has_query = False
     for part in node.walk(prune=lambda part: isinstance(part, exp.Query)):
-        room += limits.GROWTH_MAX + (len(part.name) if isinstance(part, exp.Literal) else 0)
+        is_constant = isinstance(part, exp.Literal | exp.HexString | exp.RawString)
+        room += limits.GROWTH_MAX + (len(part.name) if is_constant else 0)
         if room >= bound.length:
             return
         has_query = has_query or isinstance(part, exp.Query)

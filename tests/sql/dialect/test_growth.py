@@ -245,3 +245,10 @@ def test_a_long_product_of_too_many_digits_ends_the_query() -> None:
     assert sql_text.answer(f"select {' * '.join(['a'] * 37)} from t", table).cell == 10**37
     with pytest.raises(engine.EngineFault, match="^1" + "0" * 38):
         sql_text.answer(f"select {' * '.join(['a'] * 38)} * 0 from t", table)
+
+
+@pytest.mark.parametrize("constant", ["'{}'", "$${}$$", "x'{}'"])
+def test_a_constant_may_be_as_long_as_a_text(constant: str) -> None:
+    spelled = constant.format("ab" * 100_000)
+    size_bytes = 100_000 if constant.startswith("x") else 200_000
+    assert sql_text.value(f"octet_length({spelled})") == size_bytes
