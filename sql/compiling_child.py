@@ -10,6 +10,7 @@ GROWTH_BYTES, and opens no file.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import pickle
 import socket
 import struct
@@ -21,6 +22,12 @@ from sql import confinement, errors, inputs, outcomes
 from sql.dialect import compilation, parse, resolve, shapes, sqltypes
 
 LENGTH = struct.Struct(">Q")
+
+COLLECTOR_THRESHOLDS: Final = (100_000, 10, 10)
+"""When Python looks for cycles: after so many new objects, and in the older ones after a million
+and ten million. To read 16,384 rows of VALUES makes a million objects that stay until it is bound.
+With Python's own thresholds it looks for cycles 1,514 times meanwhile, which takes a quarter of the
+CPU time; with these 9 times, and the child takes as much memory."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -99,6 +106,7 @@ def main(arguments: list[str]) -> None:
     descriptor, growth_bytes = arguments
     confinement.confine(int(growth_bytes))
     confinement.yield_to_others()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     connection = socket.socket(fileno=int(descriptor))
     with connection.makefile("rb") as requests, connection.makefile("wb") as answers:
         serve(requests, answers)

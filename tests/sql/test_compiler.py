@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import datetime
 import gc
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -330,3 +331,31 @@ def test_large_binds_that_cannot_be_read_are_refused(
     with pytest.raises(errors.SqlError) as caught:
         with_compiler(work, children=children)
     assert caught.value.code == code
+
+
+COUNTED = """
+import gc, pickle, socket
+from sql import compiling_child
+
+rows = ", ".join(f"({number} + 1, 'n{number}')" for number in range(4_000))
+request = pickle.dumps(("parse", (f"select * from values {rows}",)))
+ours, theirs = socket.socketpair()
+ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+ours.sendall(compiling_child.LENGTH.pack(len(request)) + request)
+ours.shutdown(socket.SHUT_WR)
+phases = []
+gc.callbacks.append(lambda phase, _: phases.append(phase))
+compiling_child.main([str(theirs.detach()), str(1 << 30)])
+answer = ours.makefile("rb").read()
+succeeded, operation, _ = pickle.loads(answer[compiling_child.LENGTH.size:])
+print(succeeded, phases.count("start"))
+"""
+
+
+def test_a_child_seldom_looks_for_cycles_while_it_reads() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", COUNTED], check=True, capture_output=True, text=True, timeout=60
+    )
+    succeeded, searches = run.stdout.split()
+    assert succeeded == "True"
+    assert int(searches) <= 10  # with Python's own thresholds 171
