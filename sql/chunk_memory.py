@@ -22,14 +22,23 @@ STEP_BYTES = 256 << 10
 
 
 class Pool:
-    """Memory that no chunk has; at most free_bytes_max of it. Used by several threads. Mutable."""
+    """Memory that no chunk has; at most free_bytes_max of it. Used by several threads. Mutable.
+
+    A collection of garbage may end the last view of some memory at any call, in the thread that has
+    the lock: memory then comes back within another step. So no step depends on what an earlier one
+    has seen of the list.
+    """
 
     def __init__(self, *, free_bytes_max: int) -> None:
         self._free_bytes_max = free_bytes_max
         self._lock = threading.RLock()
         self._free: list[mmap.mmap] = []
         self._keeps = False
-        self.free_bytes = 0
+
+    @property
+    def free_bytes(self) -> int:
+        """The size of all free memory."""
+        return sum(map(len, self._free))
 
     def take(self, size_bytes: int) -> memoryview:
         """Return memory, with bytes of an earlier chunk in it, that is free when no view is left.
@@ -48,16 +57,15 @@ class Pool:
         with self._lock:
             self._keeps = False
             self._free.clear()
-            self.free_bytes = 0
 
     def _fitting(self, size_bytes: int) -> mmap.mmap | None:
         with self._lock:
             self._keeps = True
-            for index in reversed(range(len(self._free))):
-                if size_bytes <= len(self._free[index]) <= size_bytes + size_bytes // 4:
-                    mapped = self._free.pop(index)
-                    self.free_bytes -= len(mapped)
-                    return mapped
+            for mapped in reversed(self._free.copy()):
+                if size_bytes <= len(mapped) <= size_bytes + size_bytes // 4:
+                    with contextlib.suppress(ValueError):  # it has gone to the system meanwhile
+                        self._free.remove(mapped)
+                        return mapped
         return None
 
     def _give_back(self, mapped: mmap.mmap) -> None:
@@ -65,9 +73,8 @@ class Pool:
             if not self._keeps:
                 return
             self._free.append(mapped)
-            self.free_bytes += len(mapped)
             while self.free_bytes > self._free_bytes_max:
-                self.free_bytes -= len(self._free.pop(0))
+                del self._free[:1]
 
 
 def owner_of(data: bytes | memoryview) -> pa.Buffer | None:

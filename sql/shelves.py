@@ -52,7 +52,7 @@ class Shelf:
         self._folder_is_ready = False
         self._fetched: weakref.WeakKeyDictionary[ShelvedBytes, None] = weakref.WeakKeyDictionary()
         self._moving: asyncio.Task[None] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.memory_bytes = 0
 
     async def keep(self, data: bytes | memoryview) -> ShelvedBytes:
@@ -106,7 +106,9 @@ class Shelf:
         kept.piece = model.FileSlice(path=path, offset=0, length=kept.size_bytes)
 
     def _count(self, size_bytes: int) -> None:
-        with self._lock:  # memory is freed by the thread that has its last reference
+        # Memory is freed by the thread that has its last reference, also while it counts other
+        # memory: by a collection of garbage.
+        with self._lock:
             self.memory_bytes += size_bytes
 
     def _write_file(

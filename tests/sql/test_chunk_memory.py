@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import threading
+from collections.abc import Callable
 from concurrent import futures
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from sql import chunk_memory
 
@@ -105,4 +110,48 @@ def test_threads_never_share_memory() -> None:
 
     with futures.ThreadPoolExecutor(4) as threads:
         assert list(threads.map(work, range(1, 5))) == [True] * 4
+    assert pool.free_bytes <= 6 * MIB
+
+
+def at_each_step(step: Callable[[], object]) -> Any:
+    """Return a trace function that calls step before each step of the pool's code, as a collection
+    of garbage may come at any."""
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != chunk_memory.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            step()
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_memory_may_come_back_while_a_thread_takes_some_or_gives_some_back(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults: list[object] = []
+    monkeypatch.setattr(sys, "excepthook", lambda *fault: faults.append(fault[1]))
+    monkeypatch.setattr(sys, "unraisablehook", faults.append)
+    chance = random.Random(seed)
+    pool = chunk_memory.Pool(free_bytes_max=6 * MIB)
+    views = [pool.take(chance.choice((1, 1, 1, 2, 4)) * MIB) for _ in range(12)]
+    del views[-3:]
+
+    def end_a_view() -> None:
+        if views and chance.random() < 0.1:
+            views.pop()
+
+    size_bytes = chance.randint(1, 4) * MIB
+    previous = sys.gettrace()
+    sys.settrace(at_each_step(end_a_view))
+    try:
+        taken = pool.take(size_bytes)
+    finally:
+        sys.settrace(previous)
+    assert len(taken) == size_bytes
+    assert len(views) < 9
+    assert faults == []
     assert pool.free_bytes <= 6 * MIB

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sql import chunk_memory, shelves
 from storage import disk as disks
@@ -132,6 +135,29 @@ def test_memory_counts_until_it_is_free_although_its_chunk_was_moved_or_dropped(
         assert small.memory_bytes == 0
 
     asyncio.run(story())
+
+
+def test_memory_that_is_freed_while_other_memory_is_counted_counts_as_well(tmp_path: Path) -> None:
+    small = shelf(tmp_path, 5 * PAGES)
+    chunks = [asyncio.run(small.keep(mapped(number))) for number in range(2)]
+
+    lines = itertools.count(1)
+
+    def free_another(frame: Any, event: str, argument: object) -> Any:
+        is_line = event == "line" and frame.f_code is shelves.Shelf._count.__code__
+        if is_line and next(lines) == 2:  # the first takes the lock
+            chunks.pop()
+        return free_another
+
+    def free() -> None:
+        sys.settrace(free_another)  # as a collection of garbage does at any line
+        del chunks[1:]
+
+    thread = threading.Thread(target=free, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (chunks, small.memory_bytes) == ([], 0)
 
 
 def test_a_chunk_that_is_dropped_while_it_moves_leaves_no_file(tmp_path: Path) -> None:
