@@ -29,8 +29,16 @@ TERMINATOR: Final = "aws4_request"
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-_PLAIN_PATH: Final = re.compile(rb"[A-Za-z0-9/_.~-]*")
-_PLAIN_QUERY: Final = re.compile(rb"[A-Za-z0-9_.~=&-]*")
+_ESCAPE: Final = rb"%(?:2[0-9A-CF]|3[A-F]|40)"
+"""Escapes of ASCII's punctuation below the letters but for `-` and `.`, which are not escaped, as a
+canonical form has them: a presigned URL has `%2F`, keys of Hive `%3D`."""
+_PLAIN_PATH: Final = re.compile(
+    rb"[A-Za-z0-9/_.~-]*(?:" + _ESCAPE + rb"[A-Za-z0-9/_.~-]*)*",
+)
+_PLAIN_QUERY: Final = re.compile(
+    rb"[A-Za-z0-9_.~=&-]*(?:" + _ESCAPE + rb"[A-Za-z0-9_.~=&-]*)*",
+)
+"""Paths and queries whose parts are in their canonical form already."""
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _BLOCK_BYTES: Final = 64
 _PAIR: Final = re.compile(r"([A-Za-z]+)=(.*)", re.DOTALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 
 import hypothesis
 import pytest
@@ -169,6 +170,42 @@ def test_canonical_path_of_other_services_is_encoded_twice(raw, expected):
 )
 def test_canonical_query_is_sorted_and_says_what_it_means(raw, expected):
     assert sigv4.canonical_query(raw) == expected
+
+
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+ESCAPES = [b"%%%02X" % byte for byte in range(256)] + [b"%%%02x" % byte for byte in range(256)]
+CHARACTERS = [b"a", b"Z", b"0", b"-", b".", b"_", b"~", b"=", b"+", b"%", b"%4", b"%zz", b"\xc3"]
+
+
+def encoded_once(text):
+    """Return a text that is decoded and encoded once, byte by byte as the AWS user guide says."""
+    decoded = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), text)
+    return b"".join(b"%c" % byte if byte in UNRESERVED else b"%%%02X" % byte for byte in decoded)
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_each_escape_is_decoded_once_and_encoded_once(escape):
+    path = b"/b/a" + escape + b"/c"
+    expected = b"/".join(map(encoded_once, path.split(b"/")))
+    assert sigv4.canonical_path(path, double_encoded=False) == expected
+    encoded = encoded_once(escape)
+    expected = b"&".join(sorted([encoded + b"=1", b"z=" + encoded]))
+    assert sigv4.canonical_query(b"z=" + escape + b"&" + escape + b"=1") == expected
+
+
+@hypothesis.given(st.lists(st.sampled_from([*CHARACTERS, *ESCAPES, b"/", b"&"]), max_size=12))
+def test_canonical_forms_are_those_of_each_part(pieces):
+    text = b"".join(pieces)
+    path = b"/" + text
+    expected = b"/".join(map(encoded_once, path.split(b"/")))
+    assert sigv4.canonical_path(path, double_encoded=False) == expected
+    pairs = []
+    for part in text.replace(b"/", b"").replace(b"+", b" ").split(b"&"):
+        name, _, value = part.partition(b"=")
+        if part:
+            pairs.append((encoded_once(name), encoded_once(value)))
+    expected = b"&".join(name + b"=" + value for name, value in sorted(pairs))
+    assert sigv4.canonical_query(text.replace(b"/", b"")) == expected
 
 
 def test_canonical_query_leaves_the_signature_itself_out():
