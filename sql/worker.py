@@ -25,7 +25,6 @@ import msgspec
 import pyarrow as pa
 
 from sql import (
-    chunk_memory,
     chunk_sockets,
     confinement,
     engine,
@@ -53,7 +52,6 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
     planner = engine_datafusion.Planner(spill_directory=spill_directory, in_thread=False)
     queries = msgspec.msgpack.Decoder(engine.EngineQuery)
     columns = msgspec.msgpack.Decoder(tuple[outcomes.Column, ...])
-    pool = chunk_memory.Pool(free_bytes_max=2 * limits.CHUNK_BYTES_MAX)
     answer: _Answer | None = None
     running: asyncio.Task[None] | None = None
     while True:
@@ -62,7 +60,7 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         if frame_type is frames.FrameType.QUERY:
-            answer = _Answer(outgoing, pool)
+            answer = _Answer(outgoing)
             running = asyncio.create_task(answer.run(queries.decode(payload), planner))
         elif frame_type is frames.FrameType.COLUMNS and answer is not None:
             answer.take_columns(columns.decode(payload))
@@ -73,9 +71,8 @@ async def serve(connection: socket.socket, bulk: socket.socket, spill_directory:
 class _Answer:
     """The frames of one query. Mutable."""
 
-    def __init__(self, outgoing: _Outgoing, pool: chunk_memory.Pool) -> None:
+    def __init__(self, outgoing: _Outgoing) -> None:
         self._outgoing = outgoing
-        self._chunk_memory = pool
         self._encoder: chunk_sockets.Encoder | None = None
         self._rows = self._bytes = 0
         self._columns: Sequence[outcomes.Column] = ()
@@ -119,7 +116,7 @@ class _Answer:
             if self._rows > limits.ENCODED_ROWS_MIN and not self._has_columns.is_set():
                 await self._wait_for_columns()
             if self._columns:
-                self._encoder = chunk_sockets.Encoder(self._columns, self._chunk_memory)
+                self._encoder = chunk_sockets.Encoder(self._columns)
                 await self._send_chunks(self._encoder.add(batch))
                 return
         self._rows, self._bytes = rows, size_bytes
@@ -133,9 +130,9 @@ class _Answer:
                 await self._has_columns.wait()
         self._has_columns.set()
 
-    async def _send_chunks(self, encoded: Iterable[outcomes.EncodedRows]) -> None:
+    async def _send_chunks(self, encoded: Iterable[chunk_sockets.EncodedChunk]) -> None:
         for chunk in encoded:
-            _check_size(len(chunk.data))
+            _check_size(chunk.size_bytes)
             await self._outgoing.send_chunk(chunk)
 
     async def _fail(self, fault: engine.EngineFault) -> None:
@@ -160,17 +157,17 @@ class _Outgoing:
         self._writer.writelines(frames.encode(frame_type, payload))
         await self._writer.drain()
 
-    async def send_chunk(self, chunk: outcomes.EncodedRows) -> None:
-        """Send a chunk. Its data may be overwritten when this has returned."""
+    async def send_chunk(self, chunk: chunk_sockets.EncodedChunk) -> None:
+        """Send a chunk."""
         self._chunk = asyncio.create_task(self._put(chunk))
         await asyncio.shield(self._chunk)
 
-    async def _put(self, chunk: outcomes.EncodedRows) -> None:
+    async def _put(self, chunk: chunk_sockets.EncodedChunk) -> None:
         # The other side begins to take the bytes when it has the frame, which must not wait here.
-        payload = msgspec.msgpack.encode((chunk.rows, len(chunk.data)))
+        payload = msgspec.msgpack.encode((chunk.rows, chunk.size_bytes))
         self._writer.writelines(frames.encode(frames.FrameType.CHUNK, payload))
         await self._writer.drain()
-        self._bulk.sendall(chunk.data)
+        chunk_sockets.send(self._bulk, chunk.parts)
 
 
 def _check_size(size_bytes: int) -> None:

@@ -743,11 +743,11 @@ def test_chunks_beyond_memory_wait_in_files_that_go_with_their_result(tmp_path: 
 def test_a_chunk_that_was_fetched_is_the_same_from_its_file(tmp_path: Path) -> None:
     rows = pa.record_batch([pa.array(range(900_000))], names=["N"])
     pool = chunk_memory.Pool(free_bytes_max=0)
-    encoder = chunk_sockets.Encoder([NUMBER], pool)
+    encoder = chunk_sockets.Encoder([NUMBER])
     groups: list[outcomes.RowGroup] = [rows.slice(0, 1000)]
     for chunk in (*encoder.add(rows.slice(1000)), *encoder.finish()):
-        memory = pool.take(len(chunk.data))
-        memory[:] = chunk.data
+        memory = pool.take(chunk.size_bytes)
+        memory[:] = b"".join(chunk.parts)
         groups.append(outcomes.EncodedRows(rows=chunk.rows, data=memory.toreadonly()))
 
     async def stream() -> AsyncIterator[outcomes.RowGroup]:
