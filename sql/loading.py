@@ -322,7 +322,9 @@ class Loading:
             for info in infos:
                 key = records.load_key(place.bucket_id, object_uuid, _source(info), info.etag)
                 packed = unwritten is not None and key in unwritten.keys
-                if packed or view.get(batch.Store.LOADS, key) is not None:
+                # Rows before a load that replaces them are forgotten, though not yet removed.
+                forgets = unwritten is not None and unwritten.replacing
+                if packed or (not forgets and view.get(batch.Store.LOADS, key) is not None):
                     taken.add(info.key)
         transaction = execution.transaction
         if isinstance(transaction, transactions.Transaction) and ident in transaction.pending:

@@ -18,7 +18,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from catalog import loads
+from catalog import loads, unpacking
 from server.access import model as access_model
 from sql import bindings, errors, stagerows, stages
 from sql.dialect import operations
@@ -484,6 +484,29 @@ def test_truncate_forgets_what_was_loaded_and_delete_does_not(tmp_path: Path) ->
     run(tmp_path, work)
 
 
+def test_truncate_forgets_at_once_what_many_steps_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loads, "ROWS_AT_ONCE", 2)
+
+    async def unwritten(*arguments: Any) -> None:
+        """The server stops, or another session is faster."""
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE TABLE t (a int)")
+        for number in range(5):
+            await local_sql.put_file(local, "@%t", f"{number}.csv", b"1\n")
+        await local.rows("COPY INTO t")
+        with monkeypatch.context() as patched:
+            patched.setattr(unpacking, "write_rows", unwritten)
+            await local.run("TRUNCATE TABLE t")
+        assert len(await local.rows("COPY INTO t FILES = ('1.csv', '3.csv')")) == 2
+        assert len(await local.rows("COPY INTO t")) == 3
+        assert await local.one("SELECT COUNT(*) FROM t") == 5
+
+    run(tmp_path, work)
+
+
 def test_a_transaction_that_truncates_loads_again_and_a_rollback_remembers(tmp_path: Path) -> None:
     nothing = [("Copy executed with 0 files processed.",)]
 
@@ -502,8 +525,9 @@ def test_a_transaction_that_truncates_loads_again_and_a_rollback_remembers(tmp_p
         assert await local.rows("COPY INTO t FILES = ('a.csv')") == nothing
 
         await local.run("BEGIN")
-        await local.rows("COPY INTO t FILES = ('b.csv')")
-        await local.run("TRUNCATE TABLE t")
+        for _ in range(2):  # the second time its file is forgotten within the transaction
+            assert await local.rows("COPY INTO t FILES = ('b.csv')") != nothing
+            await local.run("TRUNCATE TABLE t")
         await local.rows("COPY INTO t FILES = ('a.csv')")
         await local.run("COMMIT")
         assert await local.one("SELECT SUM(a) FROM t") == 3
