@@ -130,7 +130,7 @@ class Repeats:
             raw_path = before_key + key
             if operation is not None:
                 assert operation.with_key is not None, "its key differs"
-                value = operation.with_key(value, key.decode())
+                value = operation.with_key(value, templates.text_of_key(key))
         return Repeat(
             first.scope,
             self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
@@ -174,9 +174,7 @@ class Repeats:
         """
         if request.method not in METHODS_SIGNED_ANEW:
             return None
-        encoded = key.encode() if key.isascii() else b""
-        if not (encoded and templates.is_key(request.raw_path)):
-            encoded = b""
+        encoded = templates.key_in_path(request.raw_path, key) if key else b""
         if is_remembered:
             return self._template(head, request, encoded)
         joined = request.headers.joined

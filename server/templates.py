@@ -7,8 +7,9 @@ else, and letters, digits, `-` and `=` where they stand, has the same headers bu
 these characters ends a value, a line or a head. So it needs no parsing.
 
 A client reads many keys with the same headers. So the key of a GET is such a value too, if it is
-spelled without an escape. Its length differs; the places of the others are counted from the head's
-end. What stands for the key must be letters, digits and `/_.~-`, none of which ends a path.
+spelled as a signature spells it. Its length differs; the places of the others are counted from the
+head's end. What stands for the key must be letters, digits, `/_.~-` and escapes, none of which ends
+a path.
 
 Whether such a head is signed rightly is `server.auth.verify`'s to say. Never searches a head for a
 value: positions come from a head that httptools parsed, and `of` compares with its result. Only the
@@ -20,10 +21,12 @@ from __future__ import annotations
 import operator
 import re
 import string
+import urllib.parse
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from server import limits
+from server.auth import sigv4
 
 Parts: TypeAlias = tuple[bytes, ...]
 """The values that differ, in the order of a template's names; time and signature come first, the
@@ -40,8 +43,7 @@ KEY: Final = b":key"
 VERSION: Final = b" HTTP/1.1\r\n"
 
 _HARMLESS: Final = (string.ascii_letters + string.digits + "-=").encode()
-_IN_PATH: Final = (string.ascii_letters + string.digits + "/_.~-").encode()
-_HARMLESS_BESIDE_KEY: Final = _HARMLESS + _IN_PATH
+_HARMLESS_BESIDE_KEY: Final = _HARMLESS + b"/_.~%"
 _DATE_VALUE: Final = re.compile(rb"[0-9]{8}T[0-9]{6}Z")
 _SIGNATURE_VALUE: Final = re.compile(rb"[0-9a-f]{64}")
 _OTHER_VALUE: Final = re.compile(rb"[A-Za-z0-9=-]{1,64}")
@@ -124,6 +126,7 @@ class Template:
             0 < len(key) <= limits.TEMPLATE_KEY_BYTES_MAX
             and b"=" not in key
             and not b"".join(parts).translate(None, _HARMLESS_BESIDE_KEY)
+            and (b"%" not in key or sigv4.is_canonical_path(key))
         )
 
     def before_key(self, path: bytes) -> bytes:
@@ -142,7 +145,24 @@ class Template:
 def is_key(path: bytes) -> bool:
     """Return whether a key, or a path, is spelled so that a template may have it as a value."""
     is_short = 0 < len(path) <= limits.TEMPLATE_KEY_BYTES_MAX
-    return is_short and not path.translate(None, _IN_PATH)
+    return is_short and sigv4.is_canonical_path(path)
+
+
+def text_of_key(key: bytes) -> str:
+    """Return the key that is spelled so in a path, of one of which `is_key` holds."""
+    return urllib.parse.unquote(key.decode()) if b"%" in key else key.decode()
+
+
+def key_in_path(path: bytes, key: str) -> bytes:
+    """Return how a path spells the key that it names; empty if no template may have it as a
+    value."""
+    if not is_key(path):
+        return b""
+    _, _, behind_bucket = path[1:].partition(b"/")
+    for spelled in (path[1:], behind_bucket):
+        if spelled and text_of_key(spelled) == key:
+            return spelled
+    return b""
 
 
 def bytes_behind_key(head: bytes) -> int:

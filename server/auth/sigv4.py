@@ -161,6 +161,12 @@ def format_timestamp(moment_ms: int) -> str:
     return f"{year}{month:02}{day}T{clock.replace(':', '')}Z"
 
 
+def is_canonical_path(raw_path: bytes) -> bool:
+    """Return whether the canonical URI of a path as sent, for S3, is the path; False for some whose
+    is."""
+    return _PLAIN_PATH.fullmatch(raw_path) is not None
+
+
 def canonical_path(raw_path: bytes, *, double_encoded: bool) -> bytes:
     """Return the canonical URI of a path as sent."""
     if double_encoded:

@@ -611,7 +611,8 @@ class Connection(asyncio.Protocol):
         }
         if repeat.raw_path:
             scope["raw_path"] = repeat.raw_path
-            scope["path"] = repeat.raw_path.decode()  # it has no escape
+            text = repeat.raw_path.decode()
+            scope["path"] = urllib.parse.unquote(text) if "%" in text else text
         cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
         if repeat.body_bytes:
             cycle.feed(data[len(head) :])

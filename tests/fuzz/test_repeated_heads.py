@@ -30,9 +30,10 @@ TOKENS = (
     b"Range: bytes=0-0\r\n", b"Content-Length: 0\r\n", b"Content-Length: 3\r\n\r\nabc",
     b"Transfer-Encoding: chunked\r\n", b"Expect: 100-continue\r\n", b"Connection: close\r\n",
     b"X-Amz-Meta-A: b\r\n", b"?tagging", b"Signature=", b"GET /raw/k HTTP/1.1\r\n", b"/", b"//",
-    b"..", b"k", b"?", b"#", b"?x-id=GetObject", b" HTTP/1.1\r\n", b"%6B", b"+", b"/raw/",
+    b"..", b"k", b"?", b"#", b"?x-id=GetObject", b" HTTP/1.1\r\n", b"%6B", b"%3D", b"%3d",
+    b"+", b"/raw/",
 )  # fmt: skip
-NAMES = ("k", "l", "folder/other_1.txt")
+NAMES = ("k", "l", "folder/other_1.txt", "dt%3D1/a%20b")
 CHANGING = re.compile(rb"[0-9a-f]{32}|date: [^\r]*|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z")
 """Ids of requests, and times."""
 

@@ -404,7 +404,12 @@ DENIED = {
 }
 IN_HEADER = {"Condition": {"StringEquals": {"s3:authType": "REST-HEADER"}}}
 IN_QUERY = {"Condition": {"StringEquals": {"s3:authType": "REST-QUERY-STRING"}}}
-OTHERS = {"/raw/l": b"other", "/raw/folder/a-long_name.txt": b"deep", "/raw/a//.~": b"odd"}
+OTHERS = {
+    "/raw/l": b"other",
+    "/raw/folder/a-long_name.txt": b"deep",
+    "/raw/a//.~": b"odd",
+    "/raw/dt%3D1/a%20b%2Fc": b"escaped",
+}
 
 
 def store_others(clocked):
@@ -428,7 +433,9 @@ def test_a_request_for_another_key_is_not_parsed(clocked):
     assert clocked.get("/raw/absent")[0].body == b"not any more"
 
 
-@pytest.mark.parametrize("target", ["/raw/a%20b", "/raw/a%2Fb", "/raw/a%3Db", "/raw/" + "k" * 600])
+@pytest.mark.parametrize(
+    "target", ["/raw/a%C3%A9", "/raw/a%25b", "/raw/a%3Db", "/raw/%5B", "/raw/" + "k" * 600]
+)
 def test_a_key_that_is_escaped_or_long_is_read_all_the_same(clocked, target):
     assert clocked.signed("PUT", target, b"escaped").status == 200
     learn(clocked)

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from server import limits, templates
+from server.auth import sigv4
+from server.s3 import operations
 from tests.server import requesting
 
 HARMLESS = string.ascii_letters + string.digits + "-="
@@ -162,6 +164,8 @@ def test_a_value_with_other_characters_stays_in_the_rest():
 # Heads whose key differs.
 
 PLAIN_IN_PATH = string.ascii_letters + string.digits + "/_.~-"
+ESCAPES = [f"%{byte:02X}" for byte in range(0x20, 0x41) if chr(byte) not in PLAIN_IN_PATH + "/"]
+ESCAPES += ["%2F"]
 
 
 def keyed_of(head, path=b"/bucket/key", key=b"key"):
@@ -187,7 +191,8 @@ def test_a_head_with_another_key_is_parsed_as_its_template_says(data):
     query = data.draw(st.sampled_from([b"", b"?x-id=GetObject", b"?a=/b?c"]))
     first = FULL.replace(b"/bucket/key", b"/bucket/key" + query, 1)
     template = keyed_of(first)
-    key = data.draw(st.text(PLAIN_IN_PATH, min_size=1, max_size=80)).encode()
+    spelled = st.lists(st.sampled_from([*PLAIN_IN_PATH, *ESCAPES]), min_size=1, max_size=60)
+    key = "".join(data.draw(spelled)).encode()
     head = with_key(first, key)
     parts = template.parts(head)
     assert parts == (*template.parts(first)[:-1], key)
@@ -197,6 +202,10 @@ def test_a_head_with_another_key_is_parsed_as_its_template_says(data):
     assert parsed.complete
     assert parsed.url == template.before_key(b"/bucket/key") + key + query
     assert template.fill(Parsed(first).headers, parts) == parsed.headers
+    _, text = operations.locate(template.before_key(b"/bucket/key") + key, None)
+    assert templates.text_of_key(key) == text
+    assert templates.key_in_path(b"/bucket/" + key, text) == key
+    assert sigv4.canonical_path(b"/" + key, double_encoded=False) == b"/" + key
 
 
 def test_a_byte_that_could_end_a_path_or_is_escaped_is_no_part_of_a_key():
@@ -207,9 +216,21 @@ def test_a_byte_that_could_end_a_path_or_is_escaped_is_no_part_of_a_key():
             assert (template.parts(with_key(FULL, key)) is not None) == is_plain, key
 
 
+@pytest.mark.parametrize("is_upper", [True, False])
+def test_an_escape_is_part_of_a_key_if_a_signature_spells_it_so(is_upper):
+    template = keyed_of(FULL)
+    for byte in range(256):
+        escape = f"%{byte:02X}" if is_upper else f"%{byte:02x}"
+        for key in (escape, f"a{escape}", f"{escape}a", f"a{escape}/a"):
+            is_part = template.parts(with_key(FULL, key.encode())) is not None
+            assert is_part == (escape in ESCAPES), key
+    for key in ("%", "a%", "%3", "%3Da%", "%%3D", "%3D%3d"):
+        assert template.parts(with_key(FULL, key.encode())) is None
+
+
 def test_a_byte_that_could_end_a_value_is_no_part_beside_a_key():
     template = keyed_of(FULL)
-    others = [byte for byte in range(256) if chr(byte) not in HARMLESS + "/_.~"]
+    others = [byte for byte in range(256) if chr(byte) not in HARMLESS + "/_.~%"]
     for byte in others:
         for start, _ in template.spans:
             head = bytearray(FULL)
@@ -242,6 +263,7 @@ def test_a_path_without_a_bucket_is_a_key_whole():
         (b"/bucket/key", b"/key"),
         (b"/bucket/ke", b"ke"),
         (b"/bucket/k%65y", b"k%65y"),
+        (b"/bucket/k%3dy", b"k%3dy"),
     ],
 )
 def test_a_head_whose_path_is_spelled_otherwise_has_no_template_with_a_key(path, key):
