@@ -44,18 +44,28 @@ def accepts_rows(tree: Any) -> bool:
     source = _source(tree)
     if source is None:
         return False
-    return all(_is_of_one_row(node, tree, source) for node in tree.walk())
+    waiting: list[tuple[Any, Any]] = [(tree, None)]
+    while waiting:
+        node, around = waiting.pop()
+        if not _is_of_one_row(node, around, tree, source):
+            return False
+        if isinstance(node, exp.Select | exp.Values):
+            around = node
+        waiting += [(child, around) for child in node.iter_expressions()]
+    return True
 
 
-def _is_of_one_row(node: Any, tree: Any, source: Any) -> bool:
-    """Return whether a node leaves the rows of a query apart. source: reads the bound rows."""
+def _is_of_one_row(node: Any, around: Any, tree: Any, source: Any) -> bool:
+    """Return whether a node leaves the rows of a query apart.
+
+    around: the SELECT or VALUES that the node is in. source: what reads the bound rows.
+    """
     if isinstance(node, exp.Placeholder):
-        return node.find_ancestor(exp.Select, exp.Values) is source
+        return around is source
     if isinstance(node, exp.Select):
         return node is source or node.args.get("from_") is not None
     if isinstance(node, exp.AggFunc | exp.Window) or _is_aggregate(node):
-        above = node.find_ancestor(exp.Select)
-        return above is not tree and above is not source
+        return around is not tree and around is not source
     return True
 
 

@@ -93,7 +93,7 @@ class SelectBinder:
         items = self._select_list()
         self._scope.aliases |= self._tree.meta.get(laterals.ALIASES, {})
         where = self._where()
-        if any(map(_numbers_rows, self._own_calls())):
+        if self._numbers_grouped_rows():
             self._scope.numbered_rows = self._binder.alias("numbered")
         bound_items = [(name, self._bound_item(name, node)) for name, node in items]
         having = self._condition("having")
@@ -761,15 +761,22 @@ class SelectBinder:
 
     # Clauses
 
-    def _own_calls(self) -> list[exp.Anonymous]:
-        """Return the calls of this SELECT, but for those of queries in it, FROM and WHERE."""
-        nodes: list[Any] = []
+    def _numbers_grouped_rows(self) -> bool:
+        """Return whether an aggregate of this SELECT, not of a query in it, numbers its rows."""
+        waiting: list[tuple[Any, bool]] = []
         for name in ("expressions", "having", "qualify", "order"):
             value = self._tree.args.get(name)
-            for node in value if isinstance(value, list) else [value]:
-                if isinstance(node, exp.Expression):
-                    nodes += node.walk(prune=lambda each: isinstance(each, exp.Query))
-        return [node for node in nodes if isinstance(node, exp.Anonymous)]
+            nodes = value if isinstance(value, list) else [value]
+            waiting += [(node, False) for node in nodes if isinstance(node, exp.Expression)]
+        while waiting:
+            node, is_inside = waiting.pop()
+            if isinstance(node, exp.Query):
+                continue
+            if is_inside and _numbers_rows(node):
+                return True
+            is_inside = is_inside or _aggregates(node)
+            waiting += [(child, is_inside) for child in node.iter_expressions()]
+        return False
 
     def _where(self) -> Expr | None:
         where = self._tree.args.get("where")
@@ -857,18 +864,18 @@ class SelectBinder:
         return next((index + 1 for index, item in enumerate(items) if emit.text(item) == key), None)
 
 
-def _numbers_rows(call: exp.Anonymous) -> bool:
-    """Return whether a call is of a function of the row's number, inside an aggregate."""
-    name = str(call.this).upper()
-    if name not in SEQUENCES and not (name == "RANDOM" and call.expressions):
+def _numbers_rows(node: Any) -> bool:
+    """Return whether a node calls a function of the row's number."""
+    if not isinstance(node, exp.Anonymous):
         return False
-    node: Any = call.parent
-    while node is not None and not isinstance(node, exp.Query):
-        is_over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
-        if isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name) and not is_over:
-            return True
-        node = node.parent
-    return False
+    name = str(node.this).upper()
+    return name in SEQUENCES or (name == "RANDOM" and bool(node.expressions))
+
+
+def _aggregates(node: Any) -> bool:
+    """Return whether a node calls an aggregate that is no window function."""
+    is_over = isinstance(node.parent, exp.Window) and node.arg_key == "this"
+    return isinstance(node, exp.Anonymous) and functions.is_aggregate(node.name) and not is_over
 
 
 SEQUENCES = ("SEQ1", "SEQ2", "SEQ4", "SEQ8")

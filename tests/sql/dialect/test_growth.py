@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sql import engine, errors
+from sql.dialect import parse
 from tests.kit import sql_text
 
 DATE, STAMP = datetime.date, datetime.datetime
@@ -211,6 +214,29 @@ def test_a_sum_of_a_thousand_decimal_products_is_planned_in_little_time() -> Non
 
 SUM_SECONDS_MAX = 8
 """About eight times what it takes here; a sum of that depth took fifteen seconds."""
+
+
+def _seconds(read: Callable[[str], Any], text: str) -> float:
+    """Return the CPU time of reading a text, also of one that is refused; the least of three."""
+    spent = []
+    for _ in range(3):
+        begin = time.process_time()
+        with contextlib.suppress(errors.SqlError):
+            read(text)
+        spent.append(time.process_time() - begin)
+    return min(spent)
+
+
+def test_a_long_sum_is_looked_through_once() -> None:
+    """For placeholders of one row, and for SEQ4 in an aggregate: not once more for each term."""
+    placeholders = " + ".join("?" * 10_000)
+    inserted = _seconds(parse.parse, f"insert into t select {placeholders}")
+    assert inserted < 4 * _seconds(parse.parse, f"insert into t values ({placeholders})")
+    numbered, plain = (
+        _seconds(sql_text.bind, f"select {' + '.join([call] * 10_000)} from (select 1 a)")
+        for call in ("seq4()", "sign(1)")
+    )
+    assert numbered < 3 * plain
 
 
 @pytest.mark.parametrize(
