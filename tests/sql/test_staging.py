@@ -672,6 +672,11 @@ def test_validation_mode_lists_every_record_that_cannot_be_loaded(tmp_path: Path
         only_b = "COPY INTO t FILES = ('b.csv') VALIDATION_MODE = "
         assert len(await local.rows(only_b + "RETURN_1_ROWS")) == 1
         assert (await refused(local, only_b + "RETURN_9_ROWS")).code == "100038"
+        await local_sql.put_file(local, "@%t", "Z.csv", b"7,,\n8,,\n9,,\n")  # before b.csv
+        both = "COPY INTO t FILES = ('Z.csv', 'b.csv') VALIDATION_MODE = "
+        four = await local.rows(both + "RETURN_4_ROWS")
+        assert [row[0] for row in four] == ["7", "8", "9", "6"]
+        assert (await refused(local, both + "RETURN_5_ROWS")).code == "100038"
         assert await local.one("SELECT COUNT(*) FROM t") == 0
 
     run(tmp_path, work)
@@ -844,6 +849,7 @@ def test_a_member_that_json_names_twice_is_an_error_unless_the_format_allows_it(
         '{"a":{"b":[{"c":1,"c":3}]}}',
         '{"a":2,"\\u0061":4}',
         '{"a":"\\u0022a\\u0022:1"}',
+        '{"a":"\\u0022\\u0022","b":1,"b":2}',
     ]
 
     async def work(local: local_sql.LocalSql) -> None:
@@ -854,7 +860,7 @@ def test_a_member_that_json_names_twice_is_an_error_unless_the_format_allows_it(
         assert 'duplicate object attribute "a"' in fault.message
         loose = "FILE_FORMAT = (TYPE = JSON) ON_ERROR = CONTINUE"
         (answer,) = await local.rows(f"COPY INTO v FROM @~ {loose}")
-        assert answer[1:6] == ("PARTIALLY_LOADED", 4, 1, 4, 3)
+        assert answer[1:6] == ("PARTIALLY_LOADED", 5, 1, 5, 4)
         assert await local.one("SELECT doc:a::varchar FROM v") == '"a":1'
 
         await local.run("TRUNCATE TABLE v")
@@ -862,7 +868,8 @@ def test_a_member_that_json_names_twice_is_an_error_unless_the_format_allows_it(
         await local.rows(f"COPY INTO v FROM @~ {allowing}")
         shown = await local.rows("SELECT TO_JSON(doc) FROM v")
         assert [text for (text,) in shown] == [
-            '{"a":2}', '{"a":{"b":[{"c":3}]}}', '{"a":4}', '{"a":"\\"a\\":1"}'
+            '{"a":2}', '{"a":{"b":[{"c":3}]}}', '{"a":4}', '{"a":"\\"a\\":1"}',
+            '{"a":"\\"\\"","b":2}',
         ]  # fmt: skip
 
     run(tmp_path, work)
@@ -1354,6 +1361,21 @@ def test_unloaded_files_of_text_are_not_larger_than_max_file_size(
         expected = 3 if compression == "NONE" else 1  # one block of text
         assert len(await local.rows("LIST @s")) == expected
         assert await local.rows(read) == [(3, 3, 3)]
+
+    run(tmp_path, work)
+
+
+@pytest.mark.parametrize("form", ["TYPE = CSV COMPRESSION = NONE", "TYPE = PARQUET"])
+def test_the_next_batch_of_rows_begins_a_file_where_one_is_full(tmp_path: Path, form: str) -> None:
+    two_batches = "SELECT REPEAT('x', 60) UNION ALL SELECT REPEAT('y', 60)"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        await local.run("CREATE STAGE s")
+        unload = f"COPY INTO @s FROM ({two_batches}) FILE_FORMAT = ({form}) MAX_FILE_SIZE = 100"
+        await local.rows(unload)
+        assert len(await local.rows("LIST @s")) == 2
+        await local.rows(f"{unload} SINGLE = TRUE OVERWRITE = TRUE")
+        assert len(await local.rows("LIST @s")) == 3
 
     run(tmp_path, work)
 
