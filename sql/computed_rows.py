@@ -9,19 +9,20 @@ import pyarrow as pa
 from sql import engine, errors, ipc, rowforms
 
 
-async def collect(results: engine.Results, *, bytes_max: int, source: str) -> pa.Table:
+async def collect(
+    results: engine.Results, *, bytes_max: int, source: str, held_bytes: int = 0
+) -> pa.Table:
     """Return all rows of a query, which has kept its nested values, and end it.
 
-    source: what returns them, for the error. Raises SqlError for more than bytes_max, EngineFault.
+    source: what has them, for the error. held_bytes: of other rows, which bytes_max is for too.
+    Raises SqlError for more than bytes_max, EngineFault.
     """
-    batches, size_bytes = [], 0
+    batches, size_bytes = [], held_bytes
     try:
         async for batch in results.batches():
             size_bytes += batch.nbytes
             if size_bytes > bytes_max:
-                raise errors.resources_exhausted(
-                    f"{source} returns more than {bytes_max >> 20} MiB"
-                )
+                raise errors.resources_exhausted(f"{source} more than {bytes_max >> 20} MiB")
             batches.append(batch)
     finally:
         await results.close()

@@ -281,7 +281,7 @@ INTO_CLAUSES_MAX: Final = 32
 INTO_SOURCE_BYTES_MAX: Final = 256 << 20
 """Memory of the rows that its subquery returns. They are computed once for all clauses."""
 DRAWN_BYTES_MAX: Final = 256 << 20
-"""Memory of the rows of a volatile WITH expression that a query reads more than once."""
+"""Memory of the rows of a statement's volatile WITH expressions that it reads more than once."""
 REPLACE_ATTEMPTS_MAX: Final = 10
 """How often a statement that replaces all rows of a table looks for them after a conflict."""
 

@@ -149,7 +149,7 @@ class MultiInserts:
         rows = await computed_rows.collect(
             results,
             bytes_max=limits.INTO_SOURCE_BYTES_MAX,
-            source="the query of a multi-table INSERT",
+            source="the query of a multi-table INSERT returns",
         )
         shape, relation = await asyncio.to_thread(_relation, query, rows)
         return planning.QueryTables(shapes=(shape,), tables=(None,), ready={0: relation})

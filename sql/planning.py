@@ -690,14 +690,15 @@ class Planning:
         if any(binding.is_array for binding in execution.bindings.values()):
             rows = await asyncio.to_thread(_bound_relation, execution.bindings, execution.zone)
             relations = (*relations, rows)
+        drawn = query_tables.drawn if purpose == "run" else None
+        drawn = {} if drawn is None else drawn
         for drawing in query.drawings:
-            kept = query_tables.drawn if purpose == "run" else None
-            drawn = None if kept is None else kept.get(drawing)
-            if drawn is None:
-                drawn = await self._drawn(execution, drawing, relations, computes=purpose == "run")
-                if kept is not None:
-                    kept[drawing] = drawn
-            relations = (*relations, drawn)
+            if drawing not in drawn:
+                held_bytes = sum(len(each.rows or b"") for each in drawn.values())
+                drawn[drawing] = await self._drawn(
+                    execution, drawing, relations, held_bytes, computes=purpose == "run"
+                )
+            relations = (*relations, drawn[drawing])
         return engine.EngineQuery(
             text=query.sql if text is None else text,
             query_id=execution.query_id,
@@ -722,12 +723,14 @@ class Planning:
         execution: Execution,
         drawing: resolve.Drawing,
         relations: tuple[engine.Relation, ...],
+        held_bytes: int,
         *,
         computes: bool,
     ) -> engine.Relation:
         """Return the rows of a WITH expression that the engine computes before the query.
 
-        relations: what it may read. computes: else the relation has no rows.
+        relations: what it may read. held_bytes: of the statement's other such rows. computes: else
+        the relation has no rows.
         """
         plain = self.plain(execution, drawing.sql, relations)
         query = dataclasses.replace(
@@ -740,7 +743,8 @@ class Planning:
         rows = await computed_rows.collect(
             await self._engine.run(query),
             bytes_max=limits.DRAWN_BYTES_MAX,
-            source="a WITH expression with RANDOM or its like that is read more than once",
+            source="WITH expressions with RANDOM or its like that are read more than once have",
+            held_bytes=held_bytes,
         )
         return await asyncio.to_thread(computed_rows.relation, rows, drawing.name, drawing.columns)
 

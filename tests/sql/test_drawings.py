@@ -98,6 +98,24 @@ def test_explain_and_a_describe_compute_nothing(
     local_sql.run_local(tmp_path, work)
 
 
+def test_the_rows_of_all_of_them_have_one_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = "(select randstr(1000, random()) r from table(generator(rowcount => 500)))"
+
+    async def work(local: local_sql.LocalSql) -> None:
+        monkeypatch.setattr(limits, "DRAWN_BYTES_MAX", 1 << 20)
+        alone = f"with x as {one} select count(*) from x a join x b on a.r = b.r"
+        assert await local.rows(alone) == [(500,)]
+        reads = " union all ".join(f"select a.r from {name} a, {name} b" for name in "xyz")
+        with pytest.raises(errors.SqlError) as caught:
+            await local.rows(f"with x as {one}, y as {one}, z as {one} {reads}")
+        assert caught.value.code == "000625"
+        assert "more than 1 MiB" in caught.value.message
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize(
     "text",
     [
