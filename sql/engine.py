@@ -636,9 +636,6 @@ class WorkerEngine:
             buffer_bytes=frames.BUFFER_BYTES,
             has_bulk=True,
             TOKIO_WORKER_THREADS=str(os.cpu_count() or 2),
-            # Both libraries' allocators give free memory back after 10 ms by default, and a scan
-            # takes it again right away: the system fills each page with zeros for it.
-            MIMALLOC_PURGE_DELAY=str(limits.WORKER_FREE_MILLISECONDS),
         )
 
     def _spill_folder(self, folder: Path) -> Path:

@@ -14,8 +14,6 @@ PLANNING_SECONDS_MAX: Final = 30.0
 limit covers planning as well."""
 WORKER_UNTRACKED_BYTES: Final = 512 << 20
 """Memory of a worker beside its pool: plans, Arrow buffers in flight, Parquet pages."""
-WORKER_FREE_MILLISECONDS: Final = 500
-"""How long a worker has memory that it does not use before it gives it to the system."""
 ADDRESS_SPACE_SPARE_BYTES: Final = 1 << 30
 """Address space beside memory: thread stacks, and what allocators reserve but do not use."""
 QUERIES_WAITING_MAX: Final = 200
