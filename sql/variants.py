@@ -153,9 +153,11 @@ def _check_members(text: str) -> None:
     """Raise BadJson if an object of a text that is JSON names a member twice."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise _repeated(next(name for at, name in enumerate(names) if name in names[:at]))
+        names = set()
+        for name, _ in pairs:
+            if name in names:
+                raise _repeated(name)
+            names.add(name)
 
     try:
         json.loads(text, object_pairs_hook=check)
