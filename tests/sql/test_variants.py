@@ -146,18 +146,17 @@ def test_a_value_is_indented_by_as_many_blanks_as_the_session_has() -> None:
         assert variants.shown(text, indent=4) == text
 
 
-def test_a_member_that_is_named_twice_is_told_in_linear_time() -> None:
+def test_a_member_that_is_named_twice_is_refused_in_linear_time() -> None:
     count = 20_000
     plain = ",".join(f'"k{number}":1' for number in range(count))
-    seconds = []
-    for text in (f"{{{plain}}}", f'{{{plain},"k{count - 1}":2}}'):
-        started_at = time.process_time()
-        try:
-            variants.parse_json(text)
-        except variants.BadJson as error:
-            assert str(error) == f'duplicate object attribute "k{count - 1}"'
-        seconds.append(time.process_time() - started_at)
-    assert seconds[1] < 20 * seconds[0]
+    started_at = time.process_time()
+    variants.parse_json(f"{{{plain}}}")
+    seconds = time.process_time() - started_at
+
+    started_at = time.process_time()
+    with pytest.raises(variants.BadJson, match=f'duplicate object attribute "k{count - 1}"'):
+        variants.parse_json(f'{{{plain},"k{count - 1}":2}}')
+    assert time.process_time() - started_at < 20 * seconds
 
 
 def _indented(plain: str, blanks: str) -> str:
