@@ -781,6 +781,9 @@ class Turns:
         self._taken[owner] += 1
 
 
+Payload: TypeAlias = bytes | memoryview | outcomes.EncodedRows
+
+
 class _Child:
     """A child process and the sockets to it."""
 
@@ -815,7 +818,7 @@ class _Child:
         self._writer.writelines(frames.encode(frame_type, payload))
         await self._writer.drain()
 
-    async def next(self) -> tuple[frames.FrameType, bytes | outcomes.EncodedRows]:
+    async def next(self) -> tuple[frames.FrameType, Payload]:
         """Return the next frame, a chunk with its bytes. Cancelling this loses no frame's end."""
         if self._arriving is None:
             frame_type, payload = await self._incoming.next()
@@ -828,7 +831,7 @@ class _Child:
             if self._arriving.done():
                 self._arriving = None
 
-    def _chunk(self, payload: bytes) -> outcomes.EncodedRows:
+    def _chunk(self, payload: bytes | memoryview) -> outcomes.EncodedRows:
         assert self._bulk is not None
         rows, size_bytes = msgspec.msgpack.decode(payload, type=tuple[int, int])
         assert size_bytes <= frames.PAYLOAD_BYTES_MAX
@@ -944,7 +947,7 @@ class _ChildResults:
             finally:
                 planning.cancel()
             assert frame_type is frames.FrameType.SCHEMA
-            assert isinstance(payload, bytes)
+            assert isinstance(payload, bytes | memoryview)
             self._schema = pa.ipc.read_schema(pa.py_buffer(payload))
         except BaseException:
             await self.close()
@@ -1027,7 +1030,7 @@ class _ChildResults:
             if frame_type is frames.FrameType.DONE:
                 self._end()
 
-    async def _receive(self) -> tuple[frames.FrameType, bytes | outcomes.EncodedRows]:
+    async def _receive(self) -> tuple[frames.FrameType, Payload]:
         self._reading = True
         try:
             frame_type, payload = await self.child.next()
@@ -1036,7 +1039,7 @@ class _ChildResults:
         finally:
             self._reading = False
         if frame_type is frames.FrameType.FAULT:
-            assert isinstance(payload, bytes)
+            assert isinstance(payload, bytes | memoryview)
             self._end()
             raise self._fault(EngineFault(*msgspec.msgpack.decode(payload)))
         return frame_type, payload

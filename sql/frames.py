@@ -13,9 +13,13 @@ import enum
 import struct
 from typing import Protocol
 
+import pyarrow as pa
+
 HEADER = struct.Struct(">BQ")
 PAYLOAD_BYTES_MAX = 1 << 30
 """One record batch, or one query with its inline rows."""
+PIECE_BYTES = 1 << 20
+"""How much of a payload is copied in one step: 100 MB at once take some 50 ms."""
 BUFFER_BYTES = 4 << 20
 """How much a side reads ahead; beyond it the other side waits."""
 
@@ -51,13 +55,34 @@ class Incoming:
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
         self._header: tuple[int, int] | None = None
+        self._payload = memoryview(b"")
+        self._received_bytes = 0
 
-    async def next(self) -> tuple[FrameType, bytes]:
-        """Return the next frame; raises what the reader raises at its end."""
+    async def next(self) -> tuple[FrameType, bytes | memoryview]:
+        """Return the next frame; raises what the reader raises at its end.
+
+        A large payload is taken in pieces, between which the event loop serves others.
+        """
         if self._header is None:
             self._header = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+            self._received_bytes = 0
         frame_type, size_bytes = self._header
         assert size_bytes <= PAYLOAD_BYTES_MAX
-        payload = await self._reader.readexactly(size_bytes)
+        payload: bytes | memoryview
+        if size_bytes <= PIECE_BYTES:
+            payload = await self._reader.readexactly(size_bytes)
+        else:
+            payload = await self._joined(size_bytes)
         self._header = None
         return FrameType(frame_type), payload
+
+    async def _joined(self, size_bytes: int) -> memoryview:
+        if not self._received_bytes:
+            self._payload = memoryview(pa.allocate_buffer(size_bytes)).cast("B")
+        while left_bytes := size_bytes - self._received_bytes:
+            piece = await self._reader.readexactly(min(left_bytes, PIECE_BYTES))
+            end = self._received_bytes + len(piece)
+            self._payload[self._received_bytes : end] = piece
+            self._received_bytes = end
+        payload, self._payload = self._payload, memoryview(b"")
+        return payload
