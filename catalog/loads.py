@@ -94,12 +94,16 @@ def are_large(updates: Iterable[Any]) -> bool:
 
 
 def any_since(before: model.TableMetadata, after: model.TableMetadata) -> bool:
-    """Return whether sources may have been loaded between two states of a table."""
+    """Return whether sources may have been loaded between two states of a table.
+
+    A change that only forgets what was loaded before has loaded none.
+    """
     newer = [each for each in after.snapshots.ids if each not in before.snapshots]
     if after.last_sequence_number - before.last_sequence_number > len(newer):
         return True  # a snapshot between them is expired
     summaries = ((after.snapshots.get(each) or {}).get("summary") or {} for each in newer)
-    return any(SUMMARY_KEY in summary for summary in summaries)
+    nothing = NOTHING_LOADED[SUMMARY_KEY]
+    return any(summary.get(SUMMARY_KEY, nothing) != nothing for summary in summaries)
 
 
 def taken_by(updates: Iterable[Any], read: Callable[[str], bytes]) -> tuple[Taken, ...]:

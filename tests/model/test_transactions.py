@@ -182,7 +182,7 @@ class TwoSessions(RuleBasedStateMachine):
         peer = self.peers[who]
         transaction = peer.session.transaction
         fields = sessions._decode(sessions._encode(peer.session))
-        del fields["principal"], fields["access_key"]
+        del fields["principal"], fields["access_key"], fields["principal_id"]
         peer.session = sessions.Session(id=who + 1, principal=local_sql.ROOT, **fields)
         if peer.changes:
             self.refused(peer, "select 1")
@@ -229,8 +229,8 @@ def test_transactions_of_two_sessions_match_a_plain_model() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call] - hypothesis has no types for it
         TwoSessions,
         settings=settings(
-            max_examples=6,
-            stateful_step_count=15,
+            max_examples=12,
+            stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

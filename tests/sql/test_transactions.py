@@ -208,6 +208,21 @@ def test_a_truncate_beside_a_copy_removes_the_rows_of_what_it_forgets(
     local_sql.run_local(tmp_path, work)
 
 
+def test_two_truncates_of_an_empty_table_have_no_conflict(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        other = Other(local)
+        await local.run("create table t (a int)")
+        await local.run("begin")
+        await local.run("truncate table t")
+        await other.rows("truncate table t")
+        assert await local.rows("select a from t") == []
+        await local.run("insert into t values (1)")
+        await local.run("commit")
+        assert await other.rows("select a from t") == [(1,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize("expires", [False, True])
 def test_a_transaction_that_truncates_conflicts_with_a_copy_and_not_with_an_insert(
     tmp_path: Path, expires: bool
