@@ -878,7 +878,7 @@ def _binary_text(call: FunctionCall, value: Expr, form: str) -> Expr:
     exact = code.exactly(value, sqltypes.BINARY)
     match form.upper():
         case "HEX":
-            return _hex_encode(call)
+            return _hex_digits(value)
         case "BASE64":
             marks = BASE64_MARKS.encode().hex()
             return builders.text_result(code.kernel(f"_base64_encode_0_{marks}", exact), [value])
@@ -933,6 +933,10 @@ def _hex_encode(call: FunctionCall) -> Expr:
     is_upper = call.whole(1, 1)
     if is_upper not in (0, 1):
         raise call.invalid()
+    return _hex_digits(value, is_upper=bool(is_upper))
+
+
+def _hex_digits(value: Expr, *, is_upper: bool = True) -> Expr:
     digits = code.call("encode", value, "hex")
     return builders.text_result(code.call("upper", digits) if is_upper else digits, [value])
 

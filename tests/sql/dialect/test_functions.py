@@ -68,6 +68,8 @@ CASES: list[tuple[str, Any]] = [
     ("base64_encode('aaaa', 0, '-_.')", "YWFhYQ.."),
     ("to_char(to_binary('414243'), 'utf-8')", "ABC"),
     ("to_char(to_binary('414243'), 'base64')", "QUJD"),
+    ("to_char(to_binary('4a6b'), 'hex')", "4A6B"),
+    ("to_varchar(to_binary('4a6b'), 'HEX')", "4A6B"),
     # slices of the calendar
     ("time_slice('2019-02-28'::date, 4, 'MONTH', 'START')", DATE(2019, 1, 1)),
     ("time_slice('2019-02-28'::date, 4, 'MONTH', 'END')", DATE(2019, 5, 1)),
