@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,16 @@ class Bare:
     pid: int
 
 
-@contextmanager
-def started() -> Iterator[Bare]:
+def started() -> AbstractContextManager[Bare]:
     """Start the bare server in a process of its own; end it afterwards."""
+    return program("tests.bench.bare")
+
+
+@contextmanager
+def program(module: str, *arguments: str) -> Iterator[Bare]:
+    """Start a module that prints its port, in a process of its own; end it afterwards."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.bare"],
+        [sys.executable, "-m", module, *arguments],
         stdout=subprocess.PIPE,
         cwd=server_kit.ROOT,
         start_new_session=True,

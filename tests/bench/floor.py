@@ -16,35 +16,19 @@ import itertools
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.bench import bare
-from tests.kit import server as server_kit
 
 BUFFER_BYTES = 1024 * 1024
 
 
-@contextmanager
-def started(folder: Path) -> Iterator[bare.Bare]:
+def started(folder: Path) -> AbstractContextManager[bare.Bare]:
     """Start the program in a process of its own, with its files in a folder; end it afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.floor", str(folder)],
-        stdout=subprocess.PIPE,
-        cwd=server_kit.ROOT,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        port = json.loads(process.stdout.readline())["port"]
-        yield bare.Bare(url=f"http://127.0.0.1:{port}", pid=process.pid)
-    finally:
-        process.terminate()
-        process.wait(bare.STOP_SECONDS)
+    return bare.program("tests.bench.floor", str(folder))
 
 
 def main(folder: Path) -> None:

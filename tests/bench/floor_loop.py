@@ -17,16 +17,13 @@ import json
 import os
 import queue
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from tests.bench import bare
-from tests.kit import server as server_kit
 
 STEP_BYTES = 256 * 1024
 """As in the server (`limits.READ_BYTES`), so that both let other connections wait as long."""
@@ -37,22 +34,9 @@ Row: TypeAlias = tuple[bytes, bytes, "Connection"]
 """A key, its value, and the connection that waits for both to be durable."""
 
 
-@contextmanager
-def started(folder: Path) -> Iterator[bare.Bare]:
+def started(folder: Path) -> AbstractContextManager[bare.Bare]:
     """Start the program in a process of its own, on a folder's files; end it afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.floor_loop", str(folder)],
-        stdout=subprocess.PIPE,
-        cwd=server_kit.ROOT,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        port = json.loads(process.stdout.readline())["port"]
-        yield bare.Bare(url=f"http://127.0.0.1:{port}", pid=process.pid)
-    finally:
-        process.terminate()
-        process.wait(bare.STOP_SECONDS)
+    return bare.program("tests.bench.floor_loop", str(folder))
 
 
 class Writer:
