@@ -1,4 +1,4 @@
-"""A million rows to pandas, beside what a server cannot spare its clients; all in turn, each round.
+"""A million rows to pandas, beside the work that no server can leave out; all in turn, each round.
 
 Three programs wait for a line, measure one round and write its seconds: the driver on this server,
 raw DataFusion on the same Parquet file, and raw DataFusion whose rows another process gets. Of each
@@ -121,7 +121,7 @@ for _ in sys.stdin:
 def measure(running: server_kit.Running, folder: Path, rows: pa.Table) -> dict[str, Any]:
     """Return the figures of fetching rows, whose columns are stored in their order.
 
-    The query and what the driver does with an answer can be spared by no server. The first is raw
+    No server can leave out the query and what the driver does with an answer. The first is raw
     DataFusion's; the second is measured as the fetch of the answer before again, which is computed
     and encoded already. The driver learns of the chunks after the last row, so the floor is their
     sum. A server whose engine is a process of its own passes the rows on as well, encoded, once:
