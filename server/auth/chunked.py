@@ -7,7 +7,8 @@ signature is verified, so an object must not become visible before `finish` has 
 
 Wire form: `LENGTH[;chunk-signature=SIGNATURE] CRLF data CRLF`, repeated, the last with length 0
 and no data; then trailer lines `name:value`, with `x-amz-trailer-signature` if they are signed;
-then an empty line. Source: Amazon S3 API reference, "Signature calculations ... chunked upload".
+then an empty line. The reference ends a trailer line by LF CRLF, as minio-go does, and in its other
+parts by CRLF. Source: Amazon S3 API reference, "Signature calculations ... chunked upload".
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ ELLIPTIC: Final = frozenset(
 )
 TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 EMPTY_SHA256: Final = hashlib.sha256().hexdigest()
+AFTER_THE_END: Final = "bytes follow the end of the aws-chunked body"
 
 _HEX_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 _SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,16}")
@@ -182,13 +184,14 @@ class PlainDecoder:
         return {}
 
 
-State: TypeAlias = Literal["size", "data", "data-end", "end", "trailers", "done"]
+State: TypeAlias = Literal["size", "data", "data-end", "end", "trailers", "empty-line", "done"]
 
 
 class ChunkDecoder:
     """Decodes an aws-chunked body. The size of the pieces does not affect errors."""
 
     __slots__ = (
+        "_bare_newline",
         "_buffer",
         "_chunk",
         "_decoded_bytes",
@@ -220,6 +223,7 @@ class ChunkDecoder:
         self._raw_trailers: list[tuple[str, str]] = []
         self._trailer_bytes = 0
         self._trailer_signature: str | None = None
+        self._bare_newline = False  # whether the last line of an unsigned trailer ends by LF alone
 
     def feed(self, data: bytes) -> bytes:
         """Return the object's bytes in data. Raises PayloadError."""
@@ -239,14 +243,14 @@ class ChunkDecoder:
                         self._check_chunk()
                         self._state = "data-end"
                 case "done":
-                    raise errors.MalformedChunk("bytes follow the end of the aws-chunked body")
+                    raise errors.MalformedChunk(AFTER_THE_END)
                 case _:
                     position = self._take_line(data, position)
         return out[0] if len(out) == 1 else b"".join(out)
 
     def finish(self) -> dict[str, str]:
         """Return the trailers after all checks. Raises PayloadError."""
-        if self._state != "done":
+        if self._state != "done" and (self._state != "empty-line" or self._buffer):
             raise errors.IncompletePayload("the aws-chunked body ends before its last chunk")
         if self._decoded_bytes != self._payload.decoded_length:
             raise errors.IncompletePayload(
@@ -270,21 +274,24 @@ class ChunkDecoder:
             line = bytes(self._buffer)
             self._buffer.clear()
             self._take_whole_line(line)
-        elif self._state in ("data-end", "end") and self._buffer != b"\r":
-            raise _no_line_break(self._chunk)
+        elif self._state in ("data-end", "end", "empty-line") and self._buffer != b"\r":
+            raise self._no_line_break()
         return stop
 
     def _take_whole_line(self, line: bytes) -> None:
         if self._state == "trailers":
-            self._take_trailer_line(line.removesuffix(b"\n").removesuffix(b"\r"))
+            text = line.removesuffix(b"\n").removesuffix(b"\r")
+            self._take_trailer_line(text)
+            if text:
+                self._bare_newline = self._seed is None and line[-2:] != b"\r\n"
             return
         if not line.endswith(b"\r\n"):
-            raise _no_line_break(self._chunk)
+            raise self._no_line_break()
         text = line[:-2]
         if self._state == "size":
             self._take_size(text)
         elif text:
-            raise _no_line_break(self._chunk)
+            raise self._no_line_break()
         elif self._state == "data-end":
             self._chunk += 1
             self._state = "size"
@@ -339,7 +346,8 @@ class ChunkDecoder:
                 self._count_trailer_bytes(2)
                 return
             self._check_trailers()
-            self._state = "done"
+            # Such a line ends by LF CRLF in minio-go's requests, where this line belongs to it.
+            self._state = "empty-line" if self._bare_newline else "done"
             return
         self._count_trailer_bytes(len(line) + 2)
         if self._trailer_signature is not None:
@@ -394,6 +402,7 @@ class ChunkDecoder:
                 f"the signature of chunk {self._chunk} does not match", chunk=self._chunk
             )
 
-
-def _no_line_break(chunk: int) -> errors.MalformedChunk:
-    return errors.MalformedChunk(f"chunk {chunk} does not end where its length says")
+    def _no_line_break(self) -> errors.MalformedChunk:
+        if self._state == "empty-line":
+            return errors.MalformedChunk(AFTER_THE_END)
+        return errors.MalformedChunk(f"chunk {self._chunk} does not end where its length says")

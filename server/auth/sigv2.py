@@ -106,6 +106,16 @@ def resources_of(raw_path: bytes, bucket_of_host: str | None) -> tuple[bytes, ..
     return (raw_path,)
 
 
+def queries_of(query: bytes) -> tuple[bytes, ...]:
+    """Return the queries that a client may have signed for a request: the query as sent, and that
+    without the equals signs of empty values, since minio-go sends `uploads=` and signs `uploads`.
+    """
+    bare = b"&".join(
+        [part[:-1] if part.find(b"=") == len(part) - 1 else part for part in query.split(b"&")]
+    )
+    return (query,) if bare == query else (query, bare)
+
+
 def canonical_resource(raw_path: bytes, query: bytes, bucket_of_host: str | None) -> bytes:
     """Return the resource: bucket and path as sent, and the sub-resources, sorted."""
     resource = raw_path or b"/"

@@ -694,12 +694,13 @@ class Verifier:
             sigv2.string_to_sign(
                 method=request.method,
                 raw_path=raw_path,
-                query=request.query,
+                query=query,
                 headers=request.headers.raw,
                 bucket_of_host=bucket,
                 expires=expires,
             )
             for raw_path in sigv2.resources_of(request.raw_path, bucket)
+            for query in sigv2.queries_of(request.query)
         ]
         same = any(sigv4.matches(sigv2.sign(secret_key, text), proof.signature) for text in texts)
         if entry is None:

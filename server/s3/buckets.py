@@ -116,16 +116,17 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 "You own a table bucket of this name. Use the s3tables API for table buckets.",
                 BucketName=operation.bucket,
             ) from None
-        if services.region != GLOBAL_REGION:
+        existing = services.buckets.get(operation.bucket)
+        # The name may have gone to another account since.
+        if existing.owner != call.principal.account_id:
+            raise
+        if _location_of(existing) != GLOBAL_REGION:
             raise errors.BucketAlreadyOwnedByYou(
                 "Your previous request to create the named bucket succeeded and you already own "
                 "it.",
                 BucketName=operation.bucket,
             ) from None
-        existing = services.buckets.get(operation.bucket)
-        # The name may have gone to another account since.
-        is_own = existing.owner == call.principal.account_id
-        if not (is_own and _is_as_wanted(existing, operation, wanted, acl)):
+        if not _is_as_wanted(existing, operation, wanted, acl):
             raise
     return asgi.Response(200, (("location", f"/{operation.bucket}"),))
 
@@ -154,7 +155,7 @@ async def delete_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
 async def get_bucket_location(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
-    location = str(bucket.settings.get(LOCATION, bucket.region))
+    location = _location_of(bucket)
     return asgi.Response(200, wire.XML_HEADERS, wire.bucket_location(location))
 
 
@@ -219,7 +220,7 @@ def _is_as_wanted(
     wanted: documents.NewBucket,
     acl: Mapping[str, Any],
 ) -> bool:
-    """Return whether an existing bucket has all that a CreateBucket asks for.
+    """Return whether an existing bucket of us-east-1 has all that a CreateBucket asks for.
 
     AWS would replace the bucket's access control list in silence.
     """
@@ -229,17 +230,13 @@ def _is_as_wanted(
         and (not wanted.tags or settings.get(configurations.TAGS) == wanted.tags)
         and (bucket.object_lock or not operation.object_lock)
         and operation.ownership in (None, bucketacls.controls_of(settings))
-        and (
-            wanted.constraint is None
-            or _region_of(wanted.constraint)
-            == _region_of(str(settings.get(LOCATION, bucket.region)))
-        )
+        and wanted.constraint in (None, _location_of(bucket))
     )
 
 
-def _region_of(constraint: str) -> str:
-    """Return the region that a location constraint names: `EU` is the old name of eu-west-1."""
-    return "eu-west-1" if constraint == "EU" else constraint
+def _location_of(bucket: model.BucketInfo) -> str:
+    """Return the location constraint of a bucket, or the server's region if it has none."""
+    return str(bucket.settings.get(LOCATION, bucket.region))
 
 
 def _check_region(constraint: str | None, region: str) -> None:

@@ -17,6 +17,7 @@ from server.s3 import (
     acls,
     demands,
     documents,
+    encryption,
     engines,
     errors,
     fields,
@@ -306,6 +307,7 @@ async def _copy_object(services: engines.S3Services, call: calls.Call) -> asgi.R
         and operation.tagging_directive == "COPY"
         and not operation.storage_class_given
         and operation.written.acl is None
+        and call.request.headers.get(encryption.HEADER) is None
     ):
         raise errors.InvalidRequest(
             "This copy request is illegal because it is trying to copy an object to itself "

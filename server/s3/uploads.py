@@ -346,7 +346,7 @@ def _check_whole(
             f"The upload was created using the {upload.checksum_type} checksum mode. "
             "The complete request must use the same checksum mode."
         )
-    if wanted is not None and _whole_checksum(wanted[0], upload, parts) != wanted[1]:
+    if wanted is not None and wanted[1] not in _texts_of_whole(wanted[0], upload, parts):
         raise errors.BadDigest(
             f"The {wanted[0].upper()} you specified did not match the calculated checksum."
         )
@@ -383,6 +383,17 @@ def _all_parts(
         part_by_number.update((part.part_number, part) for part in page.parts)
         after = page.next_after
     return part_by_number
+
+
+def _texts_of_whole(
+    algorithm: str, upload: model.UploadInfo, parts: Sequence[model.PartInfo]
+) -> tuple[str, ...]:
+    """Return the forms in which a client may name the checksum of the object made of the parts.
+
+    minio-go names a COMPOSITE one without the number of parts at its end.
+    """
+    text = _whole_checksum(algorithm, upload, parts)
+    return () if text is None else (text, text.partition("-")[0])
 
 
 def _whole_checksum(

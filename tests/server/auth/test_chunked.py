@@ -133,6 +133,43 @@ def test_unsigned_trailer_as_botocore_frames_it_decodes():
     assert decode(said, body) == (data, {"x-amz-checksum-crc32": expected})
 
 
+def test_unsigned_trailers_as_minio_go_frames_them_decode_wherever_they_are_cut():
+    # Each line ends by LF; CRLF ends the trailers, as in the published form, and another the body.
+    body = b"5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\nx-b:1\n\r\n\r\n"
+    expected = (b"hello", {"x-amz-checksum-crc32": "NhCmhg==", "x-b": "1"})
+    said = payload("unsigned-trailer", 5, "x-amz-checksum-crc32", "x-b", seed=None)
+    for cut in range(len(body) + 1):
+        assert decode(said, body[:cut], body[cut:]) == expected
+    assert decode(said, *(body[i : i + 1] for i in range(len(body)))) == expected
+    whole = len(body) - len(b"\r\n")
+    assert decode(said, body[:whole]) == expected
+    for stop in (*range(whole), len(body) - 1):
+        with pytest.raises(errors.IncompletePayload):
+            decode(said, body[:stop])
+
+
+@pytest.mark.parametrize("rest", [b"\r\n", b"x", b"\n", b"\rx", b"0\r\n\r\n"])
+def test_nothing_follows_the_line_after_unsigned_trailers(rest):
+    for body in (
+        b"0\r\nx-a:1\n\r\n\r\n" + rest,
+        b"0\r\nx-a:1\r\n\r\n" + rest,
+        b"0\r\n\r\n" + rest,
+    ):
+        said = payload("unsigned-trailer", 0, *(["x-a"] if b"x-a" in body else []), seed=None)
+        for portions in ([body], [body[i : i + 1] for i in range(len(body))]):
+            with pytest.raises(errors.MalformedChunk, match="bytes follow the end"):
+                decode(said, *portions)
+
+
+@pytest.mark.parametrize("rest", [b"x", b"\n", b"\rx", b"0\r\n\r\n"])
+def test_only_an_empty_line_follows_unsigned_trailers_that_end_by_a_bare_newline(rest):
+    said = payload("unsigned-trailer", 0, "x-a", seed=None)
+    body = b"0\r\nx-a:1\n\r\n" + rest
+    for portions in ([body], [body[i : i + 1] for i in range(len(body))]):
+        with pytest.raises(errors.MalformedChunk, match="bytes follow the end"):
+            decode(said, *portions)
+
+
 def test_framing_may_be_cut_anywhere():
     body = signed_body([b"hello", b"\r\n;="], [("x-amz-checksum-crc32", "AAAAAA==")])
     said = payload("chunks-trailer", 9, "x-amz-checksum-crc32")

@@ -120,6 +120,23 @@ def test_canonical_resource_sorts_sub_resources_by_name_and_decodes_values():
     assert resource == b"/b/k?partNumber=3&select&select-type=2&uploadId=a+b"
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (b"uploads", (b"uploads",)),
+        (b"uploads=", (b"uploads=", b"uploads")),
+        (
+            b"acl=&prefix=a%3D&uploads=x=",
+            (b"acl=&prefix=a%3D&uploads=x=", b"acl&prefix=a%3D&uploads=x="),
+        ),
+        (b"", (b"",)),
+        (b"=", (b"=", b"")),
+    ],
+)
+def test_sub_resource_with_an_empty_value_may_be_signed_without_its_equals_sign(query, expected):
+    assert sigv2.queries_of(query) == expected
+
+
 @pytest.mark.parametrize("name", ["tagging", "%74agging", "%74%61gging"])
 def test_sub_resource_is_signed_however_its_name_is_spelt(name):
     signed = sigv2.canonical_resource(b"/b/k", b"Expires=1&" + name.encode(), None)

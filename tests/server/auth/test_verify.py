@@ -517,6 +517,18 @@ def test_version_2_header_is_off_until_it_is_allowed():
     assert (caller.principal.type, caller.signing.scheme) == ("root", "sigv2")
 
 
+def test_version_2_header_with_an_empty_sub_resource_is_signed_with_and_without_equals_sign():
+    for signed_query in ("uploads", "uploads="):
+        sent = as_request(
+            signed_v2(f"http://127.0.0.1:5253/bucket/key?{signed_query}"),
+            target="/bucket/key?uploads=",
+        )
+        assert verify(sent, sigv2_header=True).principal.type == "root"
+    other = as_request(signed_v2(), target="/bucket/key?uploads=")
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(other, sigv2_header=True)
+
+
 def test_version_2_header_is_checked_whole():
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(signed_v2(), target="/bucket/key?policy"), sigv2_header=True)

@@ -74,7 +74,7 @@ def tags_of(count: int) -> list[dict[str, str]]:
 
 
 def test_a_bucket_is_made_with_its_tags(s3: Any) -> None:
-    wanted = {"LocationConstraint": "eu-west-1", "Tags": tags_of(50)}
+    wanted = {"LocationConstraint": "us-east-1", "Tags": tags_of(50)}
     for _ in range(2):  # the second time it exists as it is wanted
         s3.create_bucket(Bucket="tagged", CreateBucketConfiguration=wanted)
         assert s3.get_bucket_tagging(Bucket="tagged")["TagSet"] == tags_of(50)
@@ -96,11 +96,11 @@ def test_a_bucket_is_made_with_its_tags(s3: Any) -> None:
 def test_a_bucket_that_lacks_what_is_asked_for_is_not_created_again(
     s3: Any, wanted: dict[str, Any]
 ) -> None:
-    s3.create_bucket(Bucket="existing", CreateBucketConfiguration={"LocationConstraint": "EU"})
+    s3.create_bucket(Bucket="existing")
     with pytest.raises(botocore.exceptions.ClientError, match="BucketAlreadyExists"):
         s3.create_bucket(Bucket="existing", **wanted)
     # It is there as it is wanted.
-    s3.create_bucket(Bucket="existing", CreateBucketConfiguration={"LocationConstraint": "EU"})
+    s3.create_bucket(Bucket="existing")
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,8 @@ def test_a_bucket_that_lacks_what_is_asked_for_is_not_created_again(
         ({"ObjectOwnership": "ObjectWriter"}, {}),
         ({"ObjectOwnership": "BucketOwnerEnforced"}, {"ObjectOwnership": "BucketOwnerEnforced"}),
         ({"ObjectLockEnabledForBucket": True}, {"ObjectLockEnabledForBucket": True}),
-        (
-            {"CreateBucketConfiguration": {"LocationConstraint": "EU"}},
-            {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}},
-        ),
-        (
-            {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}},
-            {"CreateBucketConfiguration": {"LocationConstraint": "EU"}},
-        ),
+        ({}, {"CreateBucketConfiguration": {"LocationConstraint": "us-east-1"}}),
+        ({"CreateBucketConfiguration": {"LocationConstraint": "us-east-1"}}, {}),
     ],
 )
 def test_a_bucket_that_has_what_is_asked_for_is_created_again(
@@ -126,6 +120,20 @@ def test_a_bucket_that_has_what_is_asked_for_is_created_again(
     s3.create_bucket(Bucket="as-wanted", **first)
     s3.create_bucket(Bucket="as-wanted", **second)
     s3.delete_bucket(Bucket="as-wanted")
+
+
+@pytest.mark.parametrize("region", ["EU", "eu-west-1", "eu-central-1"])
+def test_a_bucket_of_another_location_is_not_created_again(
+    s3: Any, store: kit.ObjectStore, region: str
+) -> None:
+    name = f"elsewhere-{region.lower()}"
+    assert kit.call(store, "PUT", f"/{name}", body=constraint(region)).status == 200
+    s3.put_object(Bucket=name, Key="k", Body=b"x")
+    for body in (constraint(region), constraint("us-east-1"), b""):
+        answer = kit.call(store, "PUT", f"/{name}", body=body)
+        assert (answer.status, answer.code) == (409, "BucketAlreadyOwnedByYou")
+    assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] == region
+    assert s3.get_object(Bucket=name, Key="k")["Body"].read() == b"x"
 
 
 @pytest.mark.parametrize(

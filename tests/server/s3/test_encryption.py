@@ -62,6 +62,20 @@ def test_a_bucket_on_an_encrypted_disk_has_aes256_before_and_after_each_change(
     assert rules() == shown
 
 
+def test_an_object_is_copied_to_itself_if_the_copy_asks_for_encryption(
+    encrypted: kit.ObjectStore,
+) -> None:
+    s3 = kit.client(encrypted)
+    s3.put_object(Bucket="bbb", Key="itself", Body=BODY, Metadata={"a": "b"})
+    copy = {"Bucket": "bbb", "Key": "itself", "CopySource": "bbb/itself"}
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        s3.copy_object(**copy)
+    assert code_of(refused) == "InvalidRequest"
+    assert s3.copy_object(**copy, ServerSideEncryption="AES256")["ServerSideEncryption"] == "AES256"
+    read = s3.get_object(Bucket="bbb", Key="itself")
+    assert (read["Body"].read(), read["Metadata"]) == (BODY, {"a": "b"})
+
+
 def test_every_write_and_read_on_an_encrypted_disk_names_aes256(
     encrypted: kit.ObjectStore,
 ) -> None:

@@ -198,6 +198,23 @@ def test_what_the_client_says_of_the_whole_is_compared_before_it_becomes_visible
     complete(s3, bucket, upload, parts, ChecksumCRC32=right, MpuObjectSize=size)
 
 
+def test_a_composite_checksum_of_the_whole_may_lack_the_number_of_parts(
+    s3: Any, bucket: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32C")
+    parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm="CRC32C")
+    digests = b"".join(crt.crc32c(body).to_bytes(4, "big") for body in (FIRST, LAST))
+    right = text(crt.crc32c(digests))
+    for wrong in (text(1), f"{text(1)}-2", f"{right}-1", f"{right}-3"):
+        answer = refusal(
+            lambda checksum=wrong: complete(s3, bucket, upload, parts, ChecksumCRC32C=checksum)
+        )
+        assert answer == (400, "BadDigest")
+        assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
+    done = complete(s3, bucket, upload, parts, ChecksumCRC32C=right, ChecksumType="COMPOSITE")
+    assert done["ChecksumCRC32C"] == f"{right}-2"
+
+
 def test_a_part_with_another_algorithm_than_the_upload_is_refused(s3: Any, bucket: str) -> None:
     upload = begin(s3, bucket, ChecksumAlgorithm="SHA256")
     answer = refusal(lambda: put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32"))
