@@ -327,7 +327,8 @@ def _key_format(element: xmltext.Element | None) -> targets.KeyFormat:
 def parse_encryption(data: bytes) -> str:
     """Return the algorithm by which PutBucketEncryption wants new objects encrypted.
 
-    Raises S3FeatureNotImplemented for what only KMS has, and for a choice of blocked types.
+    BlockedEncryptionTypes changes nothing: no bucket takes objects with a client's key (SSE-C).
+    Raises S3FeatureNotImplemented for what only KMS has.
     """
     root = _root(data, "ServerSideEncryptionConfiguration")
     if [child.name for child in root.children] != ["Rule"]:
@@ -348,13 +349,21 @@ def parse_encryption(data: bytes) -> str:
                 algorithm = "" if named is None else named.text.strip()
             case "BucketKeyEnabled" if child.text.strip().lower() in ("", "false"):
                 pass
-            case "BucketKeyEnabled" | "BlockedEncryptionTypes":
+            case "BucketKeyEnabled":
                 raise _not_done(child.name)
+            case "BlockedEncryptionTypes":
+                _check_blocked_types(child)
             case _:
                 raise _malformed()
     if algorithm not in ("AES256", "aws:kms", "aws:kms:dsse"):
         raise _malformed()
     return algorithm
+
+
+def _check_blocked_types(element: xmltext.Element) -> None:
+    for child in element.children:
+        if child.name != "EncryptionType" or child.text.strip() not in ("NONE", "SSE-C"):
+            raise _malformed()
 
 
 def check_request_payment(data: bytes) -> None:

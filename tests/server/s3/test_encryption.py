@@ -183,6 +183,25 @@ def test_keys_of_kms_are_refused_on_any_disk(
     assert code_of(sent) == "NotImplemented"
 
 
+@pytest.mark.parametrize("blocked", ["NONE", "SSE-C"])
+def test_keys_of_clients_are_refused_whichever_types_a_bucket_blocks(
+    encrypted: kit.ObjectStore, blocked: str
+) -> None:
+    s3 = kit.client(encrypted)
+    rule = {**AES256["Rules"][0], "BlockedEncryptionTypes": {"EncryptionType": [blocked]}}
+    s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration={"Rules": [rule]})
+    with pytest.raises(botocore.exceptions.ClientError) as sent:
+        s3.put_object(
+            Bucket="bbb",
+            Key="ssec",
+            Body=BODY,
+            SSECustomerAlgorithm="AES256",
+            SSECustomerKey="k" * 32,
+        )
+    assert code_of(sent) == "NotImplemented"
+    assert kit.call(encrypted, "HEAD", "/bbb/ssec").status == 404
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -191,6 +210,10 @@ def test_keys_of_kms_are_refused_on_any_disk(
         b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
         b"<SSEAlgorithm>AES</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>"
         b"</ServerSideEncryptionConfiguration>",
+        b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+        b"<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
+        b"<BlockedEncryptionTypes><EncryptionType>AES256</EncryptionType>"
+        b"</BlockedEncryptionTypes></Rule></ServerSideEncryptionConfiguration>",
         b"<Other/>",
     ],
 )
