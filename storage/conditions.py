@@ -13,6 +13,8 @@ from storage import errors, etags
 from storage.model import Precondition
 
 MS_PER_SECOND = 1000
+COPY_SOURCE_PREFIX = "x-amz-copy-source-"
+"""What the headers of a copy's conditions on its source begin with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,33 +27,45 @@ class ReadConditions:
     if_unmodified_since_ms: int | None = None
 
 
-def unmodified_by(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> str | None:
+def unmodified_by(
+    conditions: ReadConditions, *, etag: str, modified_at_ms: int, now_ms: int
+) -> str | None:
     """Return the condition by which the client already has an object's version; None if the version
     is to be sent.
 
-    Raises PreconditionFailed, which has the object's etag and modified_at_ms.
+    An If-Modified-Since of a later moment than now is ignored, as on AWS. Raises
+    PreconditionFailed, which has the object's etag and modified_at_ms.
     """
     if conditions.if_match:
         if not etags.matches(etag, conditions.if_match):
             raise _failed("If-Match", etag, modified_at_ms)
     elif _is_after(modified_at_ms, conditions.if_unmodified_since_ms):
         raise _failed("If-Unmodified-Since", etag, modified_at_ms)
+    since_ms = conditions.if_modified_since_ms
     if conditions.if_none_match:
         if etags.matches(etag, conditions.if_none_match):
             return "If-None-Match"
-    elif _is_after(modified_at_ms, conditions.if_modified_since_ms) is False:
+    elif since_ms is not None and since_ms <= now_ms and not _is_after(modified_at_ms, since_ms):
         return "If-Modified-Since"
     return None
 
 
-def check_copy_source(conditions: ReadConditions, *, etag: str, modified_at_ms: int) -> None:
+def check_copy_source(
+    conditions: ReadConditions, *, etag: str, modified_at_ms: int, now_ms: int
+) -> None:
     """Raise PreconditionFailed if the source of a copy does not meet its conditions.
 
-    The same four conditions, but S3 has no "not modified" for a copy.
+    The same four conditions, but S3 has no "not modified" for a copy, and their headers have
+    another prefix.
     """
-    condition = unmodified_by(conditions, etag=etag, modified_at_ms=modified_at_ms)
+    try:
+        condition = unmodified_by(
+            conditions, etag=etag, modified_at_ms=modified_at_ms, now_ms=now_ms
+        )
+    except errors.PreconditionFailed as failed:
+        condition = str(failed.fields["condition"])
     if condition is not None:
-        raise _failed(condition, etag, modified_at_ms)
+        raise _failed(COPY_SOURCE_PREFIX + condition, etag, modified_at_ms)
 
 
 def check_write(precondition: Precondition, *, key: str, etag: str | None) -> None:

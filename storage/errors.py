@@ -38,7 +38,7 @@ class NoSuchKey(StorageError):
 
 
 class KeyDeleted(NoSuchKey):
-    """The newest version of the key is a delete marker, whose id is `version_id`."""
+    """The newest version of the key is a delete marker: `version_id`, of `modified_at_ms`."""
 
 
 class NoSuchVersion(StorageError):

@@ -104,7 +104,11 @@ def delete_marker_error(
     record = records.decode_object(value)
     if version_id is None:
         return errors.KeyDeleted(
-            f"{key!r} was deleted", bucket=bucket, key=key, version_id=record.version_id
+            f"{key!r} was deleted",
+            bucket=bucket,
+            key=key,
+            version_id=record.version_id,
+            modified_at_ms=record.modified_at_ms,
         )
     return errors.IsDeleteMarker(
         f"the version {version_id!r} of {key!r} is a delete marker",

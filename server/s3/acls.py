@@ -81,7 +81,8 @@ async def put_object_acl(services: engines.S3Services, call: calls.Call) -> asgi
     bucket_info = _general(call, bucket, key)
     if not bucketacls.takes_acls(bucket_info.settings):
         raise _not_supported()
-    before = engines.find(services, call, bucket, key, version_id)
+    with engines.refusing_marker():
+        before = engines.find(services, call, bucket, key, version_id)
     owner, _ = _shown(services, bucket_info, before.attributes.acl)
     wanted = await _wanted(call, owner.canonical_id)
 
@@ -110,7 +111,8 @@ async def put_object_acl(services: engines.S3Services, call: calls.Call) -> asgi
     async def judge() -> None:
         engines.authorise(services, call)
 
-    info = await engines.settle(call, bucket, key, change, judge=judge)
+    with engines.refusing_marker():
+        info = await engines.settle(call, bucket, key, change, judge=judge)
     return asgi.Response(200, engines.version_shown(call, info))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from server import asgi, calls
+from server.access import arns
 from server.s3 import (
     acls,
     bucketacls,
@@ -44,7 +45,7 @@ async def list_buckets(services: engines.S3Services, call: calls.Call) -> asgi.R
     account = call.principal.account_id
     after = ""
     query = ("buckets", account, operation.prefix, operation.bucket_region or "")
-    if operation.continuation_token is not None:
+    if operation.continuation_token:
         redeemed = tokens.redeem(operation.continuation_token, *query)
         if redeemed is None:
             raise fields.bad_token(operation.continuation_token)
@@ -128,14 +129,27 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             ) from None
         if not _is_as_wanted(existing, operation, wanted, acl):
             raise
-    return asgi.Response(200, (("location", f"/{operation.bucket}"),))
+    return asgi.Response(
+        200,
+        (
+            ("location", f"/{operation.bucket}"),
+            ("x-amz-bucket-arn", arns.bucket_arn(operation.bucket)),
+        ),
+    )
 
 
 async def head_bucket(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.Target = call.value
     bucket = services.buckets.get(operation.bucket)
     return asgi.Response(
-        200, (*wire.XML_HEADERS, ("x-amz-bucket-region", bucket.region), ("content-length", "0"))
+        200,
+        (
+            *wire.XML_HEADERS,
+            ("x-amz-bucket-region", bucket.region),
+            ("x-amz-bucket-arn", wire.bucket_arn(bucket)),
+            ("x-amz-access-point-alias", "false"),
+            ("content-length", "0"),
+        ),
     )
 
 
@@ -148,7 +162,16 @@ async def delete_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
             Method="DELETE",
             ResourceType="TABLE BUCKET",
         )
-    await services.buckets.delete(operation.bucket, bucket_id=bucket.bucket_id)
+    try:
+        await services.buckets.delete(operation.bucket, bucket_id=bucket.bucket_id)
+    except storage_errors.BucketNotEmpty:
+        if bucket.versioning is None:
+            raise
+        raise errors.BucketHasVersions(
+            "The bucket you tried to delete is not empty. You must delete all versions in the "
+            "bucket.",
+            BucketName=bucket.name,
+        ) from None
     return asgi.Response(204)
 
 

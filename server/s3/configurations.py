@@ -65,14 +65,16 @@ ABSENT: Final[Mapping[str, tuple[str, str]]] = {
 async def get_bucket_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     """GetBucketTagging."""
     tags = _find(services, call, TAGS)
+    if not tags:  # earlier versions stored an empty set
+        raise _not_configured(services.buckets.get(call.value.bucket), TAGS)
     return asgi.Response(200, wire.XML_HEADERS, wire.tagging(tags))
 
 
 async def put_bucket_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    """PutBucketTagging: at most `fields.BUCKET_TAGS_MAX` tags."""
+    """PutBucketTagging: at most `fields.BUCKET_TAGS_MAX` tags; no tag is no configuration."""
 
-    def parse(data: bytes) -> Mapping[str, str]:
-        return documents.parse_tagging(data, tags_max=fields.BUCKET_TAGS_MAX)
+    def parse(data: bytes) -> Mapping[str, str] | None:
+        return documents.parse_tagging(data, tags_max=fields.BUCKET_TAGS_MAX) or None
 
     await _put(services, call, TAGS, parse)
     return asgi.Response(204)
@@ -266,22 +268,36 @@ async def delete_configuration(
 async def preflight(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     """Answer a browser's CORS preflight request, which is never signed."""
     operation: operations.Target = call.value
-    bucket = services.buckets.get(operation.bucket)
-    wanted = cors.parse_wanted(call.request.headers.joined)
-    if wanted is None:
-        raise errors.PreflightIncomplete(
-            "Insufficient information. Origin and Access-Control-Request-Method request headers "
-            "are needed."
-        )
+    sent = call.request.headers
+    if not sent.get("origin"):
+        raise errors.PreflightIncomplete("Insufficient information. Origin request header needed.")
+    method = sent.get("access-control-request-method") or "OPTIONS"
+    try:
+        bucket = services.buckets.get(operation.bucket)
+    except storage_errors.NoSuchBucket:
+        raise errors.CorsNotEnabled(
+            "CORSResponse: Bucket not found", Method=method, ResourceType="BUCKET"
+        ) from None
     rules = cors.rules_of(bucket.settings.get(cors.SETTING))
     if not rules:
-        raise errors.CorsNotEnabled("CORSResponse: CORS is not enabled for this bucket.")
+        raise errors.CorsNotEnabled(
+            "CORSResponse: CORS is not enabled for this bucket.",
+            Method=method,
+            ResourceType="BUCKET",
+        )
+    wanted = cors.parse_wanted(sent.joined)
+    if wanted is None:
+        raise errors.PreflightIncomplete(
+            "Insufficient information. Access-Control-Request-Method request header needed."
+        )
     headers = cors.allow(rules, wanted)
     if headers is None:
         raise errors.CorsNotEnabled(
             "CORSResponse: This CORS request is not allowed. This is usually because the "
             "evalution of Origin, request method / Access-Control-Request-Method or "
-            "Access-Control-Request-Headers are not whitelisted by the resource's CORS spec."
+            "Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
+            Method=method,
+            ResourceType="OBJECT" if operation.key else "BUCKET",
         )
     return asgi.Response(200, headers)
 
@@ -303,12 +319,13 @@ def _not_configured(bucket: model.BucketInfo, name: str) -> errors.NotConfigured
 async def _put(
     services: engines.S3Services, call: calls.Call, name: str, parse: Callable[[bytes], Any]
 ) -> None:
-    """Replace a bucket's configuration by the document in the body."""
+    """Replace a bucket's configuration by the document in the body; remove it if that is None."""
     data = await incoming.read_configuration(call)
     value = await incoming.parsed(parse, data)
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**settings, name: value}
+        others = {other: each for other, each in settings.items() if other != name}
+        return others if value is None else {**others, name: value}
 
     await change(services, call, put)
 

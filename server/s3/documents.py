@@ -239,7 +239,9 @@ def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, 
     root = _root(data, "Tagging")
     tag_set = root.child("TagSet")
     if tag_set is None:
-        raise _malformed()
+        if root.children:
+            raise _malformed()
+        return {}
     return _tags(tag_set, tags_max=tags_max)
 
 
@@ -464,8 +466,11 @@ def _cors_rule(element: xmltext.Element) -> cors.Rule:
                     f'{name} "{pattern}" can not have more than one wildcard.'
                 )
     for name in (*origins, *texts["AllowedHeader"], *texts["ExposeHeader"]):
-        if not (name.isascii() and name.isprintable() and name):
+        if not (name.isascii() and name.isprintable()):
             raise _malformed()
+    # S3 takes an empty origin, which no request has.
+    if "" in texts["AllowedHeader"] or "" in texts["ExposeHeader"]:
+        raise _malformed()
     if ages and not (ages[0].isascii() and ages[0].isdigit() and len(ages[0]) <= 9):
         raise _malformed()
     if ids and len(ids[0]) > 255:

@@ -6,8 +6,9 @@ context holds the request's Rulings. All write paths check here whether a key ma
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -404,6 +405,19 @@ def find_readable(
             if not services.authoriser.permits(call.principal, judged):
                 raise errors.Forbidden("Access Denied")
     return info
+
+
+@contextlib.contextmanager
+def refusing_marker() -> Iterator[None]:
+    """Within the block, raise IsDeleteMarker where the newest version is a delete marker.
+
+    Operations on the tags and the list of an object answer so on AWS; a read of its body finds no
+    key.
+    """
+    try:
+        yield
+    except storage_errors.KeyDeleted as deleted:
+        raise storage_errors.IsDeleteMarker(str(deleted), **deleted.fields) from None
 
 
 def version_shown(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:

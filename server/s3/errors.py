@@ -91,6 +91,10 @@ class BucketAlreadyOwnedByYou(S3Error):
     """The caller already owns a bucket of this name."""
 
 
+class BucketHasVersions(S3Error):
+    """A bucket that was to be deleted has versions or delete markers."""
+
+
 class TableBucketVerb(S3Error):
     """The S3 API does not offer the operation on a table bucket."""
 

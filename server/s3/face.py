@@ -136,6 +136,7 @@ class S3Face:
         """Return S3's answer to an error."""
         response = wire_errors.encode(
             error,
+            method=request.method,
             resource=urllib.parse.unquote(request.raw_path, errors="replace"),
             request_id=request.request_id,
         )

@@ -849,7 +849,12 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
         if not name or len(name) > TAG_KEY_CHARS_MAX or not _fits_tag(name):
             raise errors.InvalidTag("The TagKey you have provided is invalid", TagKey=name)
         if name.startswith(RESERVED_TAG_PREFIX):
-            raise errors.InvalidTag("System tags cannot be added/updated by requester", TagKey=name)
+            raise errors.InvalidTag(
+                "Your TagKey cannot be prefixed with aws:"
+                if tags_max == TAGS_MAX
+                else "System tags cannot be added/updated by requester",
+                TagKey=name,
+            )
         if len(value) > TAG_VALUE_CHARS_MAX or not _fits_tag(value):
             raise errors.InvalidTag(
                 "The TagValue you have provided is invalid", TagKey=name, TagValue=value
@@ -973,7 +978,7 @@ def parse_count(
 
 def parse_encoding(query: Mapping[str, str]) -> bool:
     value = query.get("encoding-type")
-    if value is None or value == "":
+    if value is None:
         return False
     if value.lower() == "url":
         return True
@@ -1006,18 +1011,24 @@ def _storage_class(value: str) -> str:
 
 
 def _parse_tagging(value: str) -> dict[str, str]:
+    """Return the tags of a header. Raises InvalidArgument, TooManyTags, and InvalidTag for a
+    reserved key."""
     try:
         pairs = urllib.parse.parse_qsl(
             value, keep_blank_values=True, errors="strict", max_num_fields=TAGS_MAX + 1
         )
+        return check_tags(pairs)
+    except errors.InvalidTag as invalid:
+        if invalid.fields["TagKey"].startswith(RESERVED_TAG_PREFIX):
+            raise
     except ValueError:
-        raise errors.InvalidArgument(
-            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query "
-            "parameters without tag name duplicates.",
-            ArgumentName="x-amz-tagging",
-            ArgumentValue=value,
-        ) from None
-    return check_tags(pairs)
+        pass
+    raise errors.InvalidArgument(
+        "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query "
+        "parameters without tag name duplicates.",
+        ArgumentName="x-amz-tagging",
+        ArgumentValue=value,
+    )
 
 
 def _without_aws_chunked(value: str) -> str:

@@ -442,9 +442,10 @@ def get_object_attributes(services: engines.S3Services, call: calls.Call) -> asg
 
 def get_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.GetObjectTagging = call.value
-    info = engines.find_readable(
-        services, call, operation.bucket, operation.key, operation.version_id
-    )
+    with engines.refusing_marker():
+        info = engines.find_readable(
+            services, call, operation.bucket, operation.key, operation.version_id
+        )
     headers = (*wire.XML_HEADERS, *engines.version_shown(call, info))
     return asgi.Response(200, headers, wire.tagging(info.attributes.tags))
 
@@ -548,7 +549,10 @@ def find_source(
             "id."
         ) from None
     conditions.check_copy_source(
-        source.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
+        source.conditions,
+        etag=info.etag,
+        modified_at_ms=info.modified_at_ms,
+        now_ms=services.authoriser.now_ms(),
     )
     return info
 
@@ -585,7 +589,10 @@ def _read(
             "Request specific response headers cannot be used for anonymous GET requests."
         )
     unmodified = conditions.unmodified_by(
-        read.conditions, etag=info.etag, modified_at_ms=info.modified_at_ms
+        read.conditions,
+        etag=info.etag,
+        modified_at_ms=info.modified_at_ms,
+        now_ms=services.authoriser.now_ms(),
     )
     if unmodified is not None:
         return 304, wire.unmodified_headers(info, overrides=read.overrides), None, b""
@@ -595,7 +602,11 @@ def _read(
             byte_range = byteranges.parse(read.byte_range, info.size_bytes)
     elif read.part_number is not None:
         byte_range = _part_range(info, read.part_number)
-    with_checksums = read.with_checksums and byte_range is None
+    # Also a range of all bytes has the object's checksum, by which SDKs check the body.
+    is_whole = byte_range is None or (
+        read.part_number is None and (byte_range.start, byte_range.stop) == (0, info.size_bytes)
+    )
+    with_checksums = read.with_checksums and is_whole
     prepared = b""
     if read.overrides:
         headers = wire.object_headers(info, overrides=read.overrides, with_checksums=with_checksums)
@@ -679,7 +690,8 @@ async def _set_tags(
     call: calls.Call,
 ) -> model.ObjectInfo:
     bucket, key, version_id = operation.bucket, operation.key, operation.version_id
-    engines.find(services, call, bucket, key, version_id)
+    with engines.refusing_marker():
+        engines.find(services, call, bucket, key, version_id)
 
     async def change(ruling: guard.Ruling) -> model.ObjectInfo:
         return await services.objects.set_tags(
@@ -693,4 +705,5 @@ async def _set_tags(
     async def judge() -> None:
         engines.authorise(services, call)
 
-    return await engines.settle(call, bucket, key, change, judge=judge)
+    with engines.refusing_marker():
+        return await engines.settle(call, bucket, key, change, judge=judge)

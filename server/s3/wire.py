@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from server import xmltext
+from server.access import arns
 from server.accesslogs import targets
 from server.s3 import cors
 from storage import checksums, locks, model, records
@@ -219,7 +220,8 @@ def list_buckets(
     rows = [
         f"<Bucket><Name>{bucket.name}</Name>"
         f"<CreationDate>{format_timestamp(bucket.created_at_ms)}</CreationDate>"
-        f"<BucketRegion>{xmltext.escape(bucket.region)}</BucketRegion></Bucket>"
+        f"<BucketRegion>{xmltext.escape(bucket.region)}</BucketRegion>"
+        f"<BucketArn>{xmltext.escape(bucket_arn(bucket))}</BucketArn></Bucket>"
         for bucket in buckets
     ]
     token = _element("ContinuationToken", continuation_token)
@@ -228,6 +230,13 @@ def list_buckets(
         "ListAllMyBucketsResult",
         f"{_owner(owner)}<Buckets>{''.join(rows)}</Buckets>{token}{shown_prefix}",
     )
+
+
+def bucket_arn(bucket: model.BucketInfo) -> str:
+    """Return the ARN by which policies name a bucket."""
+    if bucket.type == "table":
+        return arns.table_bucket_arn(bucket.region, bucket.owner, bucket.name)
+    return arns.bucket_arn(bucket.name)
 
 
 def bucket_location(region: str) -> bytes:
@@ -539,10 +548,10 @@ def list_parts(
         f"<Part><PartNumber>{part.part_number}</PartNumber>"
         f"<LastModified>{format_timestamp(part.modified_at_ms)}</LastModified>"
         f"<ETag>&quot;{part.etag}&quot;</ETag><Size>{part.size_bytes}</Size>"
-        f"{checksum_elements(part.checksums)}</Part>"
+        f"{checksum_elements(part.checksums if upload.checksum_algorithm else {})}</Part>"
         for part in page.parts
     ]
-    next_marker = page.parts[-1].part_number if page.parts else after_part_number
+    next_marker = page.parts[-1].part_number if page.parts else 0
     return document(
         "ListPartsResult",
         f"<Bucket>{upload.bucket}</Bucket><Key>{encode_key(upload.key, encode=encode)}</Key>"
@@ -596,7 +605,8 @@ def _object_parts(attributes: model.ObjectAttributes, *, after: int, max_parts: 
         )
     return (
         f"<ObjectParts><IsTruncated>{_boolean(stop < len(sizes))}</IsTruncated>"
-        f"<MaxParts>{max_parts}</MaxParts><NextPartNumberMarker>{stop}</NextPartNumberMarker>"
+        f"<MaxParts>{max_parts}</MaxParts>"
+        f"<NextPartNumberMarker>{stop if rows else 0}</NextPartNumberMarker>"
         f"<PartNumberMarker>{after}</PartNumberMarker>{''.join(rows)}{count}</ObjectParts>"
     )
 
@@ -628,7 +638,9 @@ def list_multipart_uploads(
         + "</Upload>"
         for upload in page.uploads
     ]
-    next_key, next_upload = page.next_after or (None, None)
+    next_key, next_upload = page.next_after or ("", "")
+    if page.next_after is None and page.uploads:
+        next_key, next_upload = page.uploads[-1].key, page.uploads[-1].upload_id
     return document(
         "ListMultipartUploadsResult",
         f"<Bucket>{bucket}</Bucket><KeyMarker>{encode_key(key_marker, encode=encode)}</KeyMarker>"

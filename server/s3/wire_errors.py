@@ -38,10 +38,12 @@ class S3WireError:
     headers: Callable[[Exception], Fields] | None = None
 
 
-def encode(error: Exception, *, resource: str, request_id: str) -> asgi.Response:
-    """Return the response to an error. resource: the decoded path of the request."""
+def encode(error: Exception, *, method: str, resource: str, request_id: str) -> asgi.Response:
+    """Return the response to an error. method: of the request. resource: its decoded path."""
     row, message = find(error)
     fields = () if row.fields is None else row.fields(error)
+    if isinstance(error, storage_errors.IsDeleteMarker):
+        fields = (("Method", method), ("ResourceType", "DeleteMarker"))
     body = wire.error(
         row.code, message, (*fields, ("Resource", resource), ("RequestId", request_id))
     )
@@ -198,6 +200,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     errors.BucketAlreadyOwnedByYou: S3WireError(
         status=409, code="BucketAlreadyOwnedByYou", fields=_own
     ),
+    errors.BucketHasVersions: S3WireError(status=409, code="BucketNotEmpty", fields=_own),
     errors.TableBucketVerb: S3WireError(status=405, code="MethodNotAllowed", fields=_own),
     errors.IllegalVersioning: S3WireError(
         status=400, code="IllegalVersioningConfigurationException", fields=_own
@@ -283,7 +286,6 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         status=405,
         code="MethodNotAllowed",
         message="The specified method is not allowed against this resource.",
-        fields=_from(Key="key", VersionId="version_id"),
         headers=_delete_marker,
     ),
     storage_errors.ObjectLocked: S3WireError(

@@ -12,6 +12,7 @@ from storage.model import Precondition
 ETAG = "abc"
 MODIFIED_MS = 1_700_000_000_500
 AT_THE_SECOND_MS = 1_700_000_000_000
+NOW_MS = MODIFIED_MS + 60_000
 MATCHING = (("abc",), ("x", "abc"), ("*",))
 OTHER = (("x",), ("ab",))
 
@@ -20,7 +21,7 @@ def outcome(**fields: object) -> str:
     read_conditions = conditions.ReadConditions(**fields)  # type: ignore[arg-type] # fields by name
     try:
         unmodified = conditions.unmodified_by(
-            read_conditions, etag=ETAG, modified_at_ms=MODIFIED_MS
+            read_conditions, etag=ETAG, modified_at_ms=MODIFIED_MS, now_ms=NOW_MS
         )
     except errors.PreconditionFailed as failed:
         return f"412 {failed.fields['condition']}"
@@ -80,12 +81,28 @@ def test_every_combination_agrees_with_the_order_of_rfc_9110() -> None:
         assert decided == expected, (match, none_match, modified, unmodified)
 
 
-def test_a_copy_source_is_never_not_modified_but_fails() -> None:
+def test_if_modified_since_of_a_later_moment_than_now_is_ignored() -> None:
+    assert outcome(if_modified_since_ms=NOW_MS) == "304 If-Modified-Since"
+    assert outcome(if_modified_since_ms=NOW_MS + 1000) == "200"
+    assert outcome(if_unmodified_since_ms=NOW_MS + 1000) == "200"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "condition"),
+    [
+        (conditions.ReadConditions(if_match=("x",)), "If-Match"),
+        (conditions.ReadConditions(if_none_match=("abc",)), "If-None-Match"),
+        (conditions.ReadConditions(if_modified_since_ms=NOW_MS), "If-Modified-Since"),
+        (conditions.ReadConditions(if_unmodified_since_ms=0), "If-Unmodified-Since"),
+    ],
+)
+def test_a_copy_source_is_never_not_modified_but_fails_by_the_name_of_its_header(
+    wanted: conditions.ReadConditions, condition: str
+) -> None:
     with pytest.raises(errors.PreconditionFailed) as caught:
-        conditions.check_copy_source(
-            conditions.ReadConditions(if_none_match=("abc",)), etag=ETAG, modified_at_ms=0
-        )
-    assert caught.value.fields["condition"] == "If-None-Match"
+        conditions.check_copy_source(wanted, etag=ETAG, modified_at_ms=MODIFIED_MS, now_ms=NOW_MS)
+    assert caught.value.fields["condition"] == f"x-amz-copy-source-{condition}"
+    assert caught.value.fields["etag"] == ETAG
 
 
 @pytest.mark.parametrize(

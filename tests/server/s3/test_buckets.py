@@ -19,6 +19,8 @@ def test_a_bucket_is_made_found_listed_and_removed(s3: Any) -> None:
     assert created["Location"] == "/life-of-a-bucket"
     head = s3.head_bucket(Bucket="life-of-a-bucket")
     assert head["BucketRegion"] == "us-east-1"
+    assert (head["BucketArn"], head["AccessPointAlias"]) == (created["BucketArn"], False)
+    assert created["BucketArn"] == "arn:aws:s3:::life-of-a-bucket"
     assert "life-of-a-bucket" in [row["Name"] for row in s3.list_buckets()["Buckets"]]
     s3.delete_bucket(Bucket="life-of-a-bucket")
     with pytest.raises(botocore.exceptions.ClientError, match="404"):
@@ -231,6 +233,14 @@ def test_list_buckets_takes_a_prefix_and_pages(s3: Any) -> None:
         s3.create_bucket(Bucket=name)
     page = s3.list_buckets(Prefix="paged-", MaxBuckets=2)
     assert [row["Name"] for row in page["Buckets"]] == ["paged-a", "paged-b"]
+    assert [row["BucketArn"] for row in page["Buckets"]] == [
+        "arn:aws:s3:::paged-a",
+        "arn:aws:s3:::paged-b",
+    ]
+    assert (
+        s3.list_buckets(Prefix="paged-", ContinuationToken="", MaxBuckets=1)["Buckets"]
+        == (page["Buckets"][:1])
+    )
     rest = s3.list_buckets(
         Prefix="paged-", MaxBuckets=2, ContinuationToken=page["ContinuationToken"]
     )

@@ -50,6 +50,19 @@ def test_tags_that_a_bucket_may_not_have_are_refused(
     assert refusal(s3.get_bucket_tagging, Bucket=bucket) == (404, "NoSuchTagSet")
 
 
+@pytest.mark.parametrize("document", [b"<Tagging><TagSet/></Tagging>", b"<Tagging/>"])
+def test_an_empty_set_of_tags_is_none(
+    store: kit.ObjectStore, s3: Any, bucket: str, document: bytes
+) -> None:
+    tags = {"TagSet": [{"Key": "a", "Value": "1"}]}
+    s3.put_bucket_tagging(Bucket=bucket, Tagging=tags)
+    assert kit.call(store, "PUT", f"/{bucket}?tagging", body=document).status == 204
+    assert refusal(s3.get_bucket_tagging, Bucket=bucket) == (404, "NoSuchTagSet")
+    s3.put_object(Bucket=bucket, Key="k", Tagging="a=1")
+    assert kit.call(store, "PUT", f"/{bucket}/k?tagging", body=document).status == 200
+    assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == []
+
+
 def test_fifty_tags_are_taken(s3: Any, bucket: str) -> None:
     rows = [{"Key": f"k{n:02}", "Value": "v"} for n in range(50)]
     s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": rows})
@@ -217,6 +230,42 @@ def test_a_preflight_for_more_than_the_rules_allow_is_refused(
     answer = preflight(store, f"/{bucket}/k", method=method, origin=origin, headers=headers)
     assert answer.status == status
     assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_preflight_without_rules_hears_what_is_missing(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    """The origin comes first, then the bucket, its rules, and the method of the request to come."""
+    for name in (bucket, "absent-bucket"):
+        answer = preflight(store, f"/{name}/k", method="PUT", origin=None)
+        assert (answer.status, answer.code) == (400, "BadRequest")
+        assert (
+            answer.element("Message") == "Insufficient information. Origin request header needed."
+        )
+    for method in ("PUT", None):
+        for name, message in (
+            (bucket, "CORSResponse: CORS is not enabled for this bucket."),
+            ("absent-bucket", "CORSResponse: Bucket not found"),
+        ):
+            answer = preflight(store, f"/{name}/k", method=method, origin=ORIGIN)
+            assert (answer.status, answer.code) == (403, "AccessForbidden")
+            assert answer.element("Message") == message
+            assert answer.element("Method") == (method or "OPTIONS")
+            assert answer.element("ResourceType") == "BUCKET"
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": RULES})
+    for target, resource_type in ((f"/{bucket}/k", "OBJECT"), (f"/{bucket}", "BUCKET")):
+        answer = preflight(store, target, method="PUT", origin="http://elsewhere")
+        assert (answer.status, answer.element("ResourceType")) == (403, resource_type)
+
+
+def test_an_empty_origin_of_a_cors_rule_allows_none(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    """Terraform's tests put one, and AWS takes it."""
+    rule = {"AllowedMethods": ["GET"], "AllowedOrigins": [""]}
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+    assert s3.get_bucket_cors(Bucket=bucket)["CORSRules"] == [rule]
+    assert preflight(store, f"/{bucket}/k", method="GET", origin=ORIGIN).status == 403
 
 
 def test_a_preflight_of_a_presigned_or_sub_resource_url_needs_no_signature(

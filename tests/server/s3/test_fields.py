@@ -105,6 +105,19 @@ def test_tags_beyond_the_rules_are_invalid(tags: list[tuple[str, str]]) -> None:
         fields.check_tags(tags)
 
 
+@pytest.mark.parametrize("value", ["a=1&a=2", "a=1,b=2", "=v", "a=" + "v" * 257, "a=%ff"])
+def test_a_header_of_tags_that_are_invalid_is_an_invalid_argument(value: str) -> None:
+    """AWS names the header, not the tag."""
+    with pytest.raises(errors.InvalidArgument) as raised:
+        fields.parse_written({"x-amz-tagging": value})
+    assert raised.value.fields == {"ArgumentName": "x-amz-tagging", "ArgumentValue": value}
+
+
+def test_a_header_with_a_reserved_tag_is_an_invalid_tag() -> None:
+    with pytest.raises(errors.InvalidTag, match="cannot be prefixed with aws:"):
+        fields.parse_written({"x-amz-tagging": "aws:a=1"})
+
+
 def test_tags_have_letters_numbers_separators_and_eight_marks() -> None:
     """Amazon S3 control API, S3Tag: `[\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]`."""
     tags = {"Größe\N{NO-BREAK SPACE}٣": "長さ Ⅷ", "a_.:/=+-@": "a_.:/=+-@", "b": ""}

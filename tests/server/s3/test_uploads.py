@@ -453,6 +453,19 @@ def test_list_parts_pages_by_number(s3: Any, bucket: str) -> None:
     page = s3.list_parts(PartNumberMarker=2, **call)
     assert [(part["PartNumber"], part["Size"]) for part in page["Parts"]] == [(3, 5)]
     assert page["IsTruncated"] is False
+    page = s3.list_parts(PartNumberMarker=3, **call)
+    assert "Parts" not in page
+    assert (page["PartNumberMarker"], page["NextPartNumberMarker"]) == (3, 0)
+
+
+def test_list_parts_shows_checksums_only_of_an_upload_that_names_an_algorithm(
+    s3: Any, bucket: str
+) -> None:
+    """As on AWS: boto3 sends the CRC32 of a part in any case."""
+    upload = begin(s3, bucket)
+    put_parts(s3, bucket, upload, b"one", ChecksumAlgorithm="CRC32")
+    (part,) = s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]
+    assert part.keys() == {"PartNumber", "LastModified", "ETag", "Size"}
 
 
 def test_uploads_are_listed_by_key_with_prefixes_and_pages(s3: Any, bucket: str) -> None:
@@ -461,6 +474,7 @@ def test_uploads_are_listed_by_key_with_prefixes_and_pages(s3: Any, bucket: str)
     assert [upload["Key"] for upload in page["Uploads"]] == ["a", "c"]
     assert page["CommonPrefixes"] == [{"Prefix": "b/"}]
     assert page["Uploads"][0]["UploadId"] == begun["a"]
+    assert (page["NextKeyMarker"], page["NextUploadIdMarker"]) == ("c", begun["c"])
     pages = s3.get_paginator("list_multipart_uploads").paginate(
         Bucket=bucket, PaginationConfig={"PageSize": 1}
     )

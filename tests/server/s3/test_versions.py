@@ -204,6 +204,25 @@ def test_a_delete_marker_is_404_and_by_its_id_405(
     assert "x-amz-delete-marker" not in absent.headers
 
 
+def test_tags_and_lists_of_a_delete_marker_are_not_allowed(
+    store: kit.ObjectStore, s3: Any, versioned: str
+) -> None:
+    """The newest version is one as well: 405, where a read of the body finds no key."""
+    put(s3, versioned, "k")
+    marker = s3.delete_object(Bucket=versioned, Key="k")["VersionId"]
+    tagging = b"<Tagging><TagSet/></Tagging>"
+    for target in (f"/{versioned}/k?tagging", f"/{versioned}/k?tagging&versionId={marker}"):
+        for method, body in (("GET", b""), ("PUT", tagging), ("DELETE", b"")):
+            answer = kit.call(store, method, target, body=body)
+            assert (answer.status, answer.code) == (405, "MethodNotAllowed")
+            assert answer.element("Method") == method
+            assert answer.element("ResourceType") == "DeleteMarker"
+            assert answer.headers["x-amz-delete-marker"] == "true"
+    answer = kit.call(store, "PUT", f"/{versioned}/k?acl", {"x-amz-acl": "private"})
+    assert (answer.status, answer.element("ResourceType")) == (405, "DeleteMarker")
+    assert kit.call(store, "GET", f"/{versioned}/k?acl").code == "NoSuchKey"
+
+
 def test_removing_the_delete_marker_restores_the_object(s3: Any, versioned: str) -> None:
     put(s3, versioned, "k", b"back")
     marker = s3.delete_object(Bucket=versioned, Key="k")["VersionId"]
@@ -439,6 +458,10 @@ def test_delete_bucket_waits_for_the_last_version_and_marker(s3: Any, versioned:
         put(s3, versioned, f"k{number}")
         s3.delete_object(Bucket=versioned, Key=f"k{number}")
     assert "Contents" not in s3.list_objects_v2(Bucket=versioned)
+    with pytest.raises(
+        botocore.exceptions.ClientError, match="You must delete all versions in the bucket"
+    ):
+        s3.delete_bucket(Bucket=versioned)
     while listed := entries(s3, versioned, MaxKeys=2):
         assert refused(s3.delete_bucket, Bucket=versioned) == (409, "BucketNotEmpty")
         targets = [{"Key": key, "VersionId": version_id} for key, version_id, _ in listed]

@@ -54,7 +54,9 @@ def test_no_row_is_for_a_class_that_is_gone() -> None:
 
 
 def test_an_unexpected_error_is_an_internal_error_without_details() -> None:
-    answer = wire_errors.encode(RuntimeError("secret detail"), resource="/b/k", request_id="1234")
+    answer = wire_errors.encode(
+        RuntimeError("secret detail"), method="GET", resource="/b/k", request_id="1234"
+    )
     assert answer.status == 500
     assert isinstance(answer.body, bytes)
     assert b"<Code>InternalError</Code>" in answer.body
@@ -70,7 +72,7 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
     error = errors.InvalidArgument(
         "odd \x00 <message> & \ufffe", ArgumentName="n", ArgumentValue="\x1b[31m"
     )
-    answer = wire_errors.encode(error, resource="/b/\x01<k>", request_id="1234")
+    answer = wire_errors.encode(error, method="GET", resource="/b/\x01<k>", request_id="1234")
     assert isinstance(answer.body, bytes)
     root = ET.fromstring(answer.body)
     assert [(child.tag, child.text) for child in root] == [
