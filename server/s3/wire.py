@@ -658,11 +658,12 @@ def list_multipart_uploads(
 
 
 def error(code: str, message: str, fields: Sequence[tuple[str, str]]) -> bytes:
-    """Return an error document. Characters that XML does not allow are replaced."""
+    """Return an error document. Characters that XML does not allow are replaced, and quotes of the
+    message stand as they are, as on AWS, so that clients may look for it in the text."""
     rows = [f"<{name}>{xmltext.escape(_legible(value))}</{name}>" for name, value in fields]
+    text = xmltext.escape(_legible(message)).replace("&quot;", '"')
     return (
-        f"{PROLOGUE}<Error><Code>{code}</Code><Message>{xmltext.escape(_legible(message))}</Message>"
-        f"{''.join(rows)}</Error>"
+        f"{PROLOGUE}<Error><Code>{code}</Code><Message>{text}</Message>{''.join(rows)}</Error>"
     ).encode()
 
 

@@ -86,6 +86,16 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
     assert dict(answer.headers) == {"content-type": "application/xml"}
 
 
+def test_the_quotes_of_a_message_stand_as_they_are() -> None:
+    # minio-go's tests look for the text of a failed condition in the bytes of AWS's answer.
+    error = errors.InvalidArgument('failed: ["eq", "$key", "<a>&quot;"]')
+    answer = wire_errors.encode(error, resource='/b/"k"', method="GET", request_id="1234")
+    assert isinstance(answer.body, bytes)
+    assert b'<Message>failed: ["eq", "$key", "&lt;a&gt;&amp;quot;"]</Message>' in answer.body
+    assert ET.fromstring(answer.body).findtext("Message") == 'failed: ["eq", "$key", "<a>&quot;"]'
+    assert ET.fromstring(answer.body).findtext("Resource") == '/b/"k"'
+
+
 @pytest.mark.parametrize(
     ("error_class", "status", "code"),
     [
