@@ -74,7 +74,10 @@ class Writer(Protocol):
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
     head, each ended by CRLF, with the length among them. `take_body` returns a body that has
     arrived, `arriving` waits for it, `take_over` lets a thread read the rest of a large one,
-    `wait_for` sends a response without a task. See `server.transport.cycle.Cycle`."""
+    `wait_for` sends a response without a task. `expects`: the client waits for `100 Continue`. See
+    `server.transport.cycle.Cycle`."""
+
+    expects: bool
 
     @property
     def is_ready(self) -> bool: ...
@@ -178,14 +181,15 @@ class LateHeaders(Headers):
 class Request:
     """One request. Parts are parsed when first used, and only once.
 
-    bodies: the budgets for bodies that are read whole; `release` gives the share back. headers: if
-    they are parsed already. proven: whether the caller's identity is proven. noted: what the
-    exchange keeps for the access record of the request, None if none is due.
+    bodies: the budgets for bodies that are read whole; `release` gives the share back. headers,
+    body_bytes: if they are parsed already. proven: whether the caller's identity is proven. noted:
+    what the exchange keeps for the access record of the request, None if none is due.
     """
 
     __slots__ = (
         "_bodies",
         "_body",
+        "_body_bytes",
         "_pairs",
         "_receive",
         "_scope",
@@ -214,6 +218,7 @@ class Request:
         request_id: str,
         bodies: held.Bodies | None = None,
         headers: Headers | None = None,
+        body_bytes: int | None = None,
     ) -> None:
         self.method: str = scope["method"]
         self.raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -224,7 +229,7 @@ class Request:
         self.client_ip: str = client[0] if client else ""
         self.request_id = request_id
         self.body_started = False
-        self.body_finished = False
+        self.body_finished = body_bytes == 0
         self.received_bytes = 0
         self.proven = False
         self.noted: Any = None
@@ -233,6 +238,7 @@ class Request:
         self._receive = receive
         self._body: bytes | None = None
         self._bodies = bodies
+        self._body_bytes = body_bytes
         self._share: tuple[held.Budget, int] | None = None
         self._segments: tuple[str, ...] | None = None
         self._pairs: tuple[tuple[str, str], ...] | None = None
@@ -410,6 +416,8 @@ class Request:
     @property
     def content_length(self) -> int | None:
         """The body's Content-Length, or None for chunked transfer coding."""
+        if self._body_bytes:
+            return self._body_bytes
         text = self.headers.get("content-length")
         if text is None:
             return None

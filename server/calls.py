@@ -7,7 +7,7 @@ same order for all faces.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -27,6 +27,10 @@ Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 
 WithKey: TypeAlias = Callable[[Any, str], Any]
 """Returns an operation's value with another key."""
+
+WithBody: TypeAlias = Callable[[Any, str | None, Mapping[bytes, bytes]], Any]
+"""Returns an operation's value with another key, None for the same, and with another body's length
+and digests, by the lower-case names of their headers; None if one of them is malformed."""
 
 OnDenial: TypeAlias = Callable[[Any, "Call"], None]
 """Raises the error that a denied caller sees in place of AccessDenied, or returns."""
@@ -51,7 +55,9 @@ class Operation:
     after a demand is denied; None for no other error than AccessDenied. body_bytes_max: the bound
     of a body that is read whole, before the handler runs; NO_BODY for a handler that reads none or
     receives its body as a stream. with_key: a request that differs from another in its key alone
-    is of the same operation, with this value; None if it may be of another one.
+    is of the same operation, with this value; None if it may be of another one. with_body: the same
+    of a request with a body, for one that differs in its key and in the headers about its body
+    (`server.templates`).
     """
 
     name: str
@@ -63,6 +69,7 @@ class Operation:
     on_denial: OnDenial | None = None
     body_bytes_max: int = NO_BODY
     with_key: WithKey | None = None
+    with_body: WithBody | None = None
 
 
 class Call:

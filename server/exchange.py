@@ -164,8 +164,8 @@ class Exchange:
             request_id=request_id,
             bodies=self._bodies,
             headers=None if repeat is None else repeat.headers,
+            body_bytes=None if repeat is None else repeat.body_bytes,
         )
-        request.body_finished = repeat is not None and not repeat.body_bytes
         name = self._face_of(request) if repeat is None else repeat.name
         face = self._faces[name]
         entry = None if self._audit is None else self._audit.begin(request_id, name)
@@ -368,16 +368,18 @@ class Exchange:
         """Store the parsed form of a request whose caller is authorised. whole: its head."""
         request, caller = visit.request, call.caller
         body_bytes = request.content_length or 0
-        if body_bytes:
-            has_token = caller.signing.scheme == "bearer"
+        scheme, operation = caller.signing.scheme, call.operation
+        has_body = operation.with_body is not None
+        if body_bytes and not (has_body and scheme == "sigv4"):
+            has_token = scheme == "bearer"
             if not has_token or not self._repeats.comes_again(whole):
                 return
         template = None
-        if caller.signing.scheme == "sigv4":
+        if scheme == "sigv4":
             is_remembered = asgi.REPEAT in scope["extensions"]
-            key = "" if call.operation.with_key is None else call.value.key
+            key = call.value.key if has_body or operation.with_key is not None else ""
             template = self._repeats.find_template(
-                whole, request, key=key, is_remembered=is_remembered
+                whole, request, key=key, has_body=has_body, is_remembered=is_remembered
             )
             if template is None:
                 return
@@ -392,11 +394,12 @@ class Exchange:
             scope=kept,
             headers=request.headers,
             name=visit.name,
-            operation=None if is_read_anew else call.operation,
+            operation=None if is_read_anew else operation,
             value=call.value,
             context=None if call.context is None else call.context.anew(),
             standing=standing,
             body_bytes=body_bytes,
+            expects=request.writer is not None and request.writer.expects,
         )
         if template is None:
             self._repeats.keep(whole, repeat)

@@ -4,15 +4,16 @@ A client that polls a table with one token, or reads with one presigned URL, sen
 again and again; one that signs in the header sends it with another time and signature. A Repeat
 keeps what such a head means: its face, its operation with the parsed value, and its proof of
 identity. So a repeat is not parsed and not identified. A GET of another key in the same bucket is
-one, too, if its head has the same bytes but for the key. A signature that is the same, or a token,
+one, too, if its head has the same bytes but for the key; so is a PUT of another body, if its head
+has the same bytes but for the body's length and digests. A signature that is the same, or a token,
 is not computed again; another signature is, over a canonical request that is ready but for the
 values that differ (`server.templates`). Nothing that can change is kept: the proof's time and its
 owner are checked at every repeat (`Verifier.again`), rights are judged and the answer is made anew.
 
-Only heads are kept whose proof was right; those with a signature in the header if they are GETs or
-HEADs that were seen before, those of a POST with a body if they have a token and were seen before:
-a client that commits to a table sends the same head with another body. Never refuses: a repeat
-whose proof does not hold takes the usual way, which knows the error.
+Only heads are kept whose proof was right; those with a signature in the header if they are GETs,
+HEADs or PUTs of objects that were seen before, those of a POST with a body if they have a token and
+were seen before: a client that commits to a table sends the same head with another body. Never
+refuses: a repeat whose proof does not hold takes the usual way, which knows the error.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ class Repeat(msgspec.Struct, frozen=True):
     """What the bytes of a head mean. scope: ASGI's, without the connection's part and the headers.
     name: the face's. operation: None if a header that differs is part of the value, so that the
     face identifies the request. context: of a call, to be made anew for each. parts: the values
-    that differ, of a head with a template. body_bytes: how long the body is that follows. raw_path:
-    of a head whose key differs, in place of the scope's; empty for another one."""
+    that differ, of a head with a template. body_bytes: how long the body is that follows. expects:
+    the client waits for `100 Continue` before it sends it. raw_path: of a head whose key differs,
+    in place of the scope's; empty for another one."""
 
     scope: asgi.Scope
     headers: asgi.Headers
@@ -52,6 +54,7 @@ class Repeat(msgspec.Struct, frozen=True):
     standing: verify.Standing
     parts: templates.Parts = ()
     body_bytes: int = 0
+    expects: bool = False
     raw_path: bytes = b""
 
     def call(self, operation: calls.Operation, request: asgi.Request) -> calls.Call:
@@ -121,16 +124,25 @@ class Repeats:
                 return self._with_parts(signed, parts)
         return None
 
-    def _with_parts(self, signed: _Signed, parts: templates.Parts) -> Repeat:
-        """Return what a head means that differs from one of a template in its values alone."""
+    def _with_parts(self, signed: _Signed, parts: templates.Parts) -> Repeat | None:
+        """Return what a head means that differs from one of a template in its values alone; None if
+        a value about its body is malformed."""
         template, first, before_key = signed
-        value, operation, raw_path = first.value, first.operation, b""
+        value, operation, raw_path, body_bytes = first.value, first.operation, b"", 0
+        key = None
         if before_key:
-            key = parts[-1]
-            raw_path = before_key + key
+            raw_path = before_key + parts[-1]
+            key = templates.text_of_key(parts[-1])
+        if template.length_index is not None:
+            body_bytes = int(parts[template.length_index])
             if operation is not None:
-                assert operation.with_key is not None, "its key differs"
-                value = operation.with_key(value, templates.text_of_key(key))
+                assert operation.with_body is not None, "its body differs"
+                value = operation.with_body(value, key, template.named(parts))
+                if value is None:
+                    return None
+        elif key is not None and operation is not None:
+            assert operation.with_key is not None, "its key differs"
+            value = operation.with_key(value, key)
         return Repeat(
             first.scope,
             self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
@@ -140,7 +152,8 @@ class Repeats:
             first.context,
             first.standing,
             parts,
-            0,
+            body_bytes,
+            first.expects,
             raw_path,
         )
 
@@ -163,20 +176,27 @@ class Repeats:
         self._signed.keep(template.rest(head), _Signed(template, repeat, before_key))
 
     def find_template(
-        self, head: bytes, request: asgi.Request, *, key: str = "", is_remembered: bool = False
+        self,
+        head: bytes,
+        request: asgi.Request,
+        *,
+        key: str = "",
+        has_body: bool = False,
+        is_remembered: bool = False,
     ) -> templates.Template | None:
         """Return the template of a head that is worth remembering; None if it is not, or not yet.
 
         Most heads come once, and a template costs more than it saves the first time. One whose
         rest differs each time is looked at less and less often; a new day or session token begins
         anew. key: of a request that means the same with another one, so that all keys of its bucket
-        are one rest. is_remembered: whether the head was, and its Standing has ended.
+        are one rest. has_body: whether it means the same with another body. is_remembered: whether
+        the head was, and its Standing has ended.
         """
-        if request.method not in METHODS_SIGNED_ANEW:
+        if request.method not in METHODS_SIGNED_ANEW and not has_body:
             return None
         encoded = templates.key_in_path(request.raw_path, key) if key else b""
         if is_remembered:
-            return self._template(head, request, encoded)
+            return self._template(head, request, encoded, has_body)
         joined = request.headers.joined
         token = joined.get(TOKEN)
         sight: tuple[object, ...]
@@ -190,7 +210,7 @@ class Repeats:
         sights = self._count_sight(hash(sight))
         if sights == 1 or sights & (sights - 1):
             return None
-        return self._template(head, request, encoded)
+        return self._template(head, request, encoded, has_body)
 
     def comes_again(self, head: bytes) -> bool:
         """Note a head with a body, and return whether it came before.
@@ -207,9 +227,9 @@ class Repeats:
         return sights
 
     def _template(
-        self, head: bytes, request: asgi.Request, key: bytes
+        self, head: bytes, request: asgi.Request, key: bytes, has_body: bool
     ) -> templates.Template | None:
-        template = templates.of(head, request.headers.raw, request.raw_path, key)
+        template = templates.of(head, request.headers.raw, request.raw_path, key, has_body=has_body)
         if template is None:
             return None
         others = self._templates.get(len(head), ())

@@ -6,10 +6,12 @@ where these values stand in a head. A head of the same length that has the same 
 else, and letters, digits, `-` and `=` where they stand, has the same headers but for them: none of
 these characters ends a value, a line or a head. So it needs no parsing.
 
-A client reads many keys with the same headers. So the key of a GET is such a value too, if it is
-spelled as a signature spells it. Its length differs; the places of the others are counted from the
-head's end. What stands for the key must be letters, digits, `/_.~-` and escapes, none of which ends
-a path.
+A client reads many keys with the same headers. So the key is such a value too, if it is spelled as
+a signature spells it. Its length differs; the places of the others are counted from the head's end.
+What stands for the key must be letters, digits, `/_.~-` and escapes, none of which ends a path.
+
+A client that writes objects sends the length and the digests of each body in the same headers: of a
+PUT those are values too. A digest in base64 may have `+` and `/`, which end no value either.
 
 Whether such a head is signed rightly is `server.auth.verify`'s to say. Never searches a head for a
 value: positions come from a head that httptools parsed, and `of` compares with its result. Only the
@@ -22,7 +24,7 @@ import operator
 import re
 import string
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from server import limits
@@ -37,6 +39,8 @@ DATE: Final = b"x-amz-date"
 AUTHORIZATION: Final = b"authorization"
 INVOCATION: Final = b"amz-sdk-invocation-id"
 RANGE: Final = b"range"
+LENGTH: Final = b"content-length"
+SHA256: Final = b"x-amz-content-sha256"
 SIGNATURE: Final = b"Signature="
 KEY: Final = b":key"
 """The name of the key among the values. No header has it."""
@@ -44,9 +48,22 @@ VERSION: Final = b" HTTP/1.1\r\n"
 
 _HARMLESS: Final = (string.ascii_letters + string.digits + "-=").encode()
 _HARMLESS_BESIDE_KEY: Final = _HARMLESS + b"/_.~%"
+_HARMLESS_OF_BODY: Final = _HARMLESS_BESIDE_KEY + b"+"
 _DATE_VALUE: Final = re.compile(rb"[0-9]{8}T[0-9]{6}Z")
 _SIGNATURE_VALUE: Final = re.compile(rb"[0-9a-f]{64}")
 _OTHER_VALUE: Final = re.compile(rb"[A-Za-z0-9=-]{1,64}")
+_VALUES_OF_BODY: Final[Mapping[bytes, re.Pattern[bytes]]] = {
+    LENGTH: re.compile(rb"[0-9]{1,15}"),
+    SHA256: re.compile(rb"[0-9a-f]{64}"),
+    b"content-md5": re.compile(rb"[A-Za-z0-9+/]{22}=="),
+    b"x-amz-checksum-crc32": re.compile(rb"[A-Za-z0-9+/]{6}=="),
+    b"x-amz-checksum-crc32c": re.compile(rb"[A-Za-z0-9+/]{6}=="),
+    b"x-amz-checksum-crc64nvme": re.compile(rb"[A-Za-z0-9+/]{11}="),
+    b"x-amz-checksum-sha1": re.compile(rb"[A-Za-z0-9+/]{27}="),
+    b"x-amz-checksum-sha256": re.compile(rb"[A-Za-z0-9+/]{43}="),
+}
+"""The headers about a body, and the form of their values. A length has as many digits in all heads
+of a template."""
 
 
 class Template:
@@ -56,12 +73,16 @@ class Template:
     each header's value in the head, counted from its end if the key differs. indexes: of the
     headers among those of the request. searched_from: where the search for the slash before the key
     begins. tail_bytes: how many bytes a head has behind the key; 0 if the key does not differ.
+    length_index: the number of the body's length among the names; None of a head without a body.
     """
 
     __slots__ = (
+        "_digits",
+        "_harmless",
         "_pick_parts",
         "_pick_rest",
         "indexes",
+        "length_index",
         "names",
         "searched_from",
         "spans",
@@ -82,6 +103,11 @@ class Template:
         self.indexes = indexes
         self.searched_from = searched_from
         self.tail_bytes = tail_bytes
+        self.length_index = names.index(LENGTH) if LENGTH in names else None
+        self._harmless = _HARMLESS_BESIDE_KEY if tail_bytes else _HARMLESS
+        if self.length_index is not None:
+            self._harmless = _HARMLESS_OF_BODY
+        self._digits = _digits_of_length(spans, self.length_index)
         in_order = sorted(spans)
         starts = (-tail_bytes, *(stop for _, stop in in_order))
         stops = (*(start for start, _ in in_order), None)
@@ -99,8 +125,11 @@ class Template:
         return self.names, self.spans, self.indexes, self.searched_from, self.tail_bytes
 
     def split(self, head: bytes) -> tuple[bytes, Parts]:
-        """Return a head without the values that differ, and these values, which are unchecked."""
-        rest, parts = b"".join(self._pick_rest(head)), self._pick_parts(head)
+        """Return a head without the values that differ, and these values, which are unchecked.
+
+        Lengths with more or fewer digits are of another template, and leave other bytes.
+        """
+        rest, parts = b"".join(self._pick_rest(head)) + self._digits, self._pick_parts(head)
         if self.tail_bytes:
             start = head.find(b"/", self.searched_from) + 1
             return head[:start] + rest, (*parts, head[start : -self.tail_bytes])
@@ -118,16 +147,24 @@ class Template:
 
     def are_harmless(self, parts: Parts) -> bool:
         """Return whether unchecked values may be those of headers, and a key."""
+        if b"".join(parts).translate(None, self._harmless):
+            return False
+        if self.length_index is not None and not parts[self.length_index].isdigit():
+            return False
         if not self.tail_bytes:
-            return not b"".join(parts).translate(None, _HARMLESS)
+            return True
         # Written out, as each call counts (0029): the last is one of which `is_key` holds.
         key = parts[-1]
         return (
             0 < len(key) <= limits.TEMPLATE_KEY_BYTES_MAX
             and b"=" not in key
-            and not b"".join(parts).translate(None, _HARMLESS_BESIDE_KEY)
+            and b"+" not in key
             and (b"%" not in key or sigv4.is_canonical_path(key))
         )
+
+    def named(self, parts: Parts) -> dict[bytes, bytes]:
+        """Return the values that differ by the names of their headers."""
+        return dict(zip(self.names, parts, strict=True))
 
     def before_key(self, path: bytes) -> bytes:
         """Return what stands before the key in the path of a request whose key differs."""
@@ -140,6 +177,14 @@ class Template:
             name, value = filled[index]
             filled[index] = (name, part if name != AUTHORIZATION else value[: -len(part)] + part)
         return filled
+
+
+def _digits_of_length(spans: tuple[tuple[int, int], ...], index: int | None) -> bytes:
+    """Return bytes that say how many digits the length at an index of the values has."""
+    if index is None:
+        return b""
+    start, stop = spans[index]
+    return b"%d" % (stop - start)
 
 
 def is_key(path: bytes) -> bool:
@@ -172,24 +217,37 @@ def bytes_behind_key(head: bytes) -> int:
     return len(head) - (stop if query < 0 else query)
 
 
-def of(head: bytes, headers: RawHeaders, path: bytes = b"", key: bytes = b"") -> Template | None:
+def of(
+    head: bytes,
+    headers: RawHeaders,
+    path: bytes = b"",
+    key: bytes = b"",
+    *,
+    has_body: bool = False,
+) -> Template | None:
     """Return the template of a head with a signature in its header; None for an unusual head.
 
     headers: what httptools made of it, with lower-case names. path, key: the path of a head whose
-    key differs, and the key, with which it ends. Unusual are a time or a signature that is absent,
-    doubled or of another form, a Date header, which is another in each second, bytes that mean
-    something else to httptools than the lines of a head, and a path with a key that is not where
-    this module would search it.
+    key differs, and the key, with which it ends. has_body: a body follows, which other heads of the
+    template have another of. Unusual are a time or a signature that is absent, doubled or of
+    another form, a Date header, which is another in each second, a body that is framed by something
+    else than one length, bytes that mean something else to httptools than the lines of a head, and
+    a path with a key that is not where this module would search it.
     """
     positions = _positions(head, headers)
     if positions is None:
         return None
+    patterns = {INVOCATION: _OTHER_VALUE, RANGE: _OTHER_VALUE}
+    if has_body:
+        patterns.update(_VALUES_OF_BODY)
     places: dict[bytes, int] = {}
     for index, (name, _) in enumerate(headers):
-        if name in (DATE, AUTHORIZATION, INVOCATION, RANGE, b"date"):
+        if name in patterns or name in (DATE, AUTHORIZATION, b"date", b"transfer-encoding"):
             if name in places:
                 return None
             places[name] = index
+    if has_body and (LENGTH not in places or b"transfer-encoding" in places):
+        return None
     if DATE not in places or AUTHORIZATION not in places or b"date" in places:
         return None
     before, _, signature = headers[places[AUTHORIZATION]][1].rpartition(SIGNATURE)
@@ -199,9 +257,11 @@ def of(head: bytes, headers: RawHeaders, path: bytes = b"", key: bytes = b"") ->
         return None
     others = [
         name
-        for name in (INVOCATION, RANGE)
-        if name in places and _OTHER_VALUE.fullmatch(headers[places[name]][1])
+        for name, pattern in patterns.items()
+        if name in places and pattern.fullmatch(headers[places[name]][1])
     ]
+    if has_body and LENGTH not in others:
+        return None
     names = [DATE, AUTHORIZATION, *others]
     indexes = [places[name] for name in names]
     spans = []

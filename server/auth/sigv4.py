@@ -239,12 +239,14 @@ def split_canonical(
     payload_hash: str,
     varying: tuple[bytes, ...],
     key: bytes | None = None,
+    payload: bytes | None = None,
 ) -> tuple[list[bytes], tuple[bytes, ...]]:
     """Return the canonical request in pieces between the values of varying headers, and the names
     of those whose values stand between two of them.
 
     varying: names of headers whose values have no space or tab. key: the name of what follows the
-    path, which varies too and is canonical; None if nothing follows it.
+    path, which varies too and is canonical; None if nothing follows it. payload: the name of the
+    header with the body's hash, if it varies.
     """
     pieces = []
     between = []
@@ -261,7 +263,12 @@ def split_canonical(
             text = b"\n"
         else:
             text += canonical_headers(headers, (name,))
-    pieces.append(b"%s\n%s\n%s" % (text, b";".join(names), payload_hash.encode("latin-1")))
+    text = b"%s\n%s\n" % (text, b";".join(names))
+    if payload is None:
+        pieces.append(text + payload_hash.encode("latin-1"))
+    else:
+        pieces.extend((text, b""))
+        between.append(payload)
     return pieces, tuple(between)
 
 

@@ -191,6 +191,7 @@ class Verifier:
             return None
         credential = signed.claim.credential
         path, key = sigv4.canonical_path(request.raw_path, double_encoded=False), None
+        has_payload = templates.SHA256 in template.names
         if template.tail_bytes:
             path, key = template.before_key(request.raw_path), templates.KEY
         pieces, between = sigv4.split_canonical(
@@ -202,6 +203,7 @@ class Verifier:
             payload_hash=signed.payload_hash,
             varying=template.names,
             key=key,
+            payload=templates.SHA256 if has_payload else None,
         )
         return Resigning(
             signer=self._signer(entry.secret_key, credential),
@@ -209,6 +211,7 @@ class Verifier:
             scope=credential.scope.encode(),
             pieces=pieces,
             order=tuple([template.names.index(name) for name in between]),
+            payload_index=template.names.index(templates.SHA256) if has_payload else None,
             latest=(),
         )
 
@@ -228,6 +231,11 @@ class Verifier:
         if resigning is not None and not self._is_signed(resigning, parts, now_ms):
             return None
         caller = standing.caller
+        if resigning is not None and resigning.payload_index is not None:
+            payload_hash = parts[resigning.payload_index]
+            if _HEX_SHA256.fullmatch(payload_hash) is None:
+                return None
+            caller = _with_payload(caller, payload_hash.decode())
         if request.client_ip == standing.client_ip and request.scheme == standing.scheme:
             return caller
         principal = dataclasses.replace(caller.principal, context=_context(request))
@@ -863,8 +871,9 @@ class Resigning(msgspec.Struct, kw_only=True):
     """What verifies a signature in the header over a request that was signed before.
 
     date, scope: of the credential, as the template has it. pieces: the canonical request between
-    the values that differ; order: the number of each value among the parts. latest: the parts of
-    the latest right signature, which is not computed again; empty before. Mutable.
+    the values that differ; order: the number of each value among the parts. payload_index: that of
+    the body's hash; None if it does not differ. latest: the parts of the latest right signature,
+    which is not computed again; empty before. Mutable.
     """
 
     signer: sigv4.Signer
@@ -872,6 +881,7 @@ class Resigning(msgspec.Struct, kw_only=True):
     scope: bytes
     pieces: list[bytes]
     order: tuple[int, ...]
+    payload_index: int | None
     latest: templates.Parts
 
 
@@ -1026,6 +1036,16 @@ def _payload_of(
         decoded_length=None if length is None else length.decode("latin-1"),
         trailer=None if trailer is None else trailer.decode("latin-1"),
         seed=seed,
+    )
+
+
+def _with_payload(caller: callers.Caller, payload_hash: str) -> callers.Caller:
+    """Return the caller of another body. payload_hash: its SHA-256 in hexadecimal."""
+    return callers.Caller(
+        principal=caller.principal,
+        payload=_payload_of({}, payload_hash, None),
+        credential_id=caller.credential_id,
+        signing=caller.signing,
     )
 
 

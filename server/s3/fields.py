@@ -692,6 +692,29 @@ def parse_integrity(headers: preconditions.HeaderView) -> Integrity:
     )
 
 
+def integrity_with(integrity: Integrity, sent: Mapping[bytes, bytes]) -> Integrity:
+    """Return the digests of another body that are announced by the same headers.
+
+    sent: the values of headers about the body that differ; the others are the same. Raises as
+    `parse_integrity` does.
+    """
+    content_md5, checksum = integrity.content_md5, integrity.checksum
+    other_md5 = sent.get(b"content-md5")
+    if other_md5 is not None:
+        content_md5 = _content_md5(other_md5.decode("latin-1"))
+    if checksum is not None:
+        name = checksum[0]
+        other = sent.get(f"{CHECKSUM_PREFIX}{name}".encode())
+        if other is not None:
+            checksum = name, parse_checksum(name, other.decode("latin-1"))
+    return Integrity(
+        content_md5=content_md5,
+        checksum=checksum,
+        trailer=integrity.trailer,
+        announced=integrity.announced,
+    )
+
+
 def parse_checksum(name: str, value: str) -> str:
     """Return a checksum in base64. Raises BadDigest if it is none of that algorithm: no body has
     it."""

@@ -588,6 +588,29 @@ def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> P
     )
 
 
+def put_with_body(
+    value: PutObject, key: str | None, sent: Mapping[bytes, bytes]
+) -> PutObject | None:
+    """Return the PutObject of another key and body; None if a digest is malformed.
+
+    key: None for the same. sent: length and digests of the body, by their headers.
+    """
+    integrity = value.integrity
+    if integrity is not fields.NO_INTEGRITY:
+        try:
+            integrity = fields.integrity_with(integrity, sent)
+        except errors.S3Error:
+            return None
+    return PutObject(
+        bucket=value.bucket,
+        key=value.key if key is None else key,
+        size_bytes=int(sent[b"content-length"]),
+        written=value.written,
+        integrity=integrity,
+        conditions=value.conditions,
+    )
+
+
 def parse_post_object(bucket: str, key: str, query: Query, headers: Headers) -> PostObject:
     boundary = forms.parse_boundary(headers.get("content-type"))
     owner = headers.get("x-amz-expected-bucket-owner")

@@ -61,6 +61,7 @@ def _row(
     demands_of_document: bool = False,
     on_denial: calls.OnDenial = engines.reveal_absent_bucket,
     with_key: calls.WithKey | None = None,
+    with_body: calls.WithBody | None = None,
     # Policies decide what an anonymous caller may do.
     authentication: callers.Authentication = callers.Authentication.SIGNED_OR_ANONYMOUS,
 ) -> routes.S3Row:
@@ -76,6 +77,7 @@ def _row(
             demands_of_document=demands_of_document,
             on_denial=on_denial,
             with_key=with_key,
+            with_body=with_body,
         ),
         methods=tuple(method.split()),
         scope=scope,
@@ -377,6 +379,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         parse=operations.parse_put_object,
         demands=demands.for_write,
         handler=objects.put_object,
+        with_body=operations.put_with_body,
     ),
     _row(
         "CompleteMultipartUpload",

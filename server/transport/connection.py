@@ -54,9 +54,11 @@ CATALOG_CROWDED: Final = (
 clients do not retry a 429."""
 TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n"
 CLOSING: Final = b"connection: close\r\n\r\n"
-POST: Final = b"POST "
+WITH_BODY: Final = (b"POST ", b"PUT ")
 HEAD_END: Final = b"\r\n\r\n"
 FRAMING: Final = (b"content-length", b"transfer-encoding")
+FRAMED_BY_LENGTH: Final = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n"
+"""A head for a parser that is to go on with a body of so many bytes."""
 HOLDINGS: Final = "boathouse_holdings"
 TURNS: Final = "boathouse_turns"
 """The attributes of uvicorn's server state by which all connections share these."""
@@ -218,12 +220,12 @@ class Connection(asyncio.Protocol):
             if is_idle:  # then a request is answered at once
                 # Most requests end with their head; written out, as each call counts (0029).
                 if not data.endswith(HEAD_END):
-                    head = _head_of_post(data)
+                    head = _head_before_body(data)
                 elif size_bytes <= limits.REPEAT_BYTES_MAX:
                     head = data
                 if head is not None:
                     repeat = self._recall(head)
-                    if repeat is not None and len(head) + repeat.body_bytes == size_bytes:
+                    if repeat is not None and len(head) + repeat.body_bytes >= size_bytes:
                         self._serve_again(head, data, repeat)
                         return
             self._between = False
@@ -568,7 +570,7 @@ class Connection(asyncio.Protocol):
         left_bytes = intake.size_bytes - intake.taken_bytes
         if left_bytes:
             self._resuming = True
-            self._parser.feed_data(_framing_of([(b"content-length", b"%d" % left_bytes)]))
+            self._parser.feed_data(FRAMED_BY_LENGTH % left_bytes)
         else:
             self.on_message_complete()
         self.resume_reading()
@@ -585,21 +587,22 @@ class Connection(asyncio.Protocol):
             self._holdings.report(self, size_bytes)
 
     def _is_alone(self, cycle: cycles.Cycle) -> bool:
-        """Say whether what was just parsed is one request, and nothing else: then the same bytes
-        between two requests mean the same again."""
+        """Say whether what was just parsed is one request, or its head with the beginning of its
+        body, and nothing else: then the same bytes between two requests mean the same again."""
         return (
-            self._between
+            self._between == cycle.request_complete
+            and not self._in_head
+            and not self._upgrading
             and self._refusal is None
             and not self._waiting
-            and cycle.request_complete
             and cycle.keep_alive
-            and not cycle.expects
         )
 
     def _serve_again(self, head: bytes, data: bytes, repeat: Any) -> None:
-        """Serve a repeated request without parsing it; the parser stays between two requests.
+        """Serve a repeated request without parsing its head; the parser stays between two requests,
+        or gets what is left of a body.
 
-        data: its head, and its body.
+        data: its head, and what has come of its body.
         """
         client, server = self._addresses
         scope: asgi.Scope = {
@@ -613,14 +616,22 @@ class Connection(asyncio.Protocol):
             scope["raw_path"] = repeat.raw_path
             text = repeat.raw_path.decode()
             scope["path"] = urllib.parse.unquote(text) if "%" in text else text
-        cycle = cycles.Cycle(self, scope, keep_alive=True, expects=False)
-        if repeat.body_bytes:
-            cycle.feed(data[len(head) :])
-        cycle.request_complete = True
+        cycle = cycles.Cycle(self, scope, keep_alive=True, expects=repeat.expects)
         scope["extensions"] = {asgi.WRITER: cycle, asgi.REPEAT: repeat, asgi.WHOLE: head}
         if self._tls_version:
             scope["extensions"][asgi.TLS_VERSION] = self._tls_version
         self.newest = self._answering = cycle
+        come_bytes = len(data) - len(head)
+        if come_bytes == repeat.body_bytes:
+            if come_bytes:
+                cycle.feed(data[len(head) :])
+            cycle.request_complete = True
+        else:
+            self._between = False
+            self._resuming = True
+            self._parser.feed_data(FRAMED_BY_LENGTH % repeat.body_bytes)
+            if come_bytes:
+                self._feed(data[len(head) :])
         self._start_at_once(cycle)
 
     def _held_of_head(self) -> int:
@@ -807,10 +818,10 @@ class Connection(asyncio.Protocol):
         )
 
 
-def _head_of_post(data: bytes) -> bytes | None:
-    """Return the head of a POST that came between two requests, up to the first empty line; None if
-    it is too long to be remembered, and for other requests."""
-    if not data.startswith(POST):
+def _head_before_body(data: bytes) -> bytes | None:
+    """Return the head of a POST or PUT that came between two requests, up to the first empty line;
+    None if it is too long to be remembered, and for other requests."""
+    if not data.startswith(WITH_BODY):
         return None
     end = data.find(HEAD_END, 0, limits.REPEAT_BYTES_MAX)
     return None if end < 0 else data[: end + len(HEAD_END)]
@@ -830,14 +841,17 @@ def _may_be_remembered(head: bytes, data: bytes, cycle: cycles.Cycle) -> bool:
     """Return whether the head of a request that came alone means the same before any body of the
     same length: its only framing is that length.
 
-    data: the request.
+    data: the request, or its head with the beginning of its body.
     """
-    if len(head) + cycle.buffered_bytes != len(data):
+    come_bytes = cycle.buffered_bytes
+    if len(head) + come_bytes != len(data):
         return False
-    if not cycle.buffered_bytes:
+    if cycle.request_complete and not come_bytes:
         return True
     framing = [value for name, value in cycle.scope["headers"] if name in FRAMING]
-    return framing == [b"%d" % cycle.buffered_bytes]
+    if len(framing) != 1 or not framing[0].isdigit():
+        return False
+    return (int(framing[0]) == come_bytes) == cycle.request_complete
 
 
 def _no_face(_target: bytes, _headers: Headers) -> str:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import itertools
 import json
 import re
+import zlib
 
 import hypothesis
 import pytest
@@ -13,9 +17,9 @@ from hypothesis import strategies as st
 
 from server.transport import connection
 from tests.fuzz.test_transport import Transport
-from tests.kit import examples
+from tests.kit import examples, waits
 from tests.server import clocked as clocking
-from tests.server import test_templates
+from tests.server import requesting, test_templates
 from tests.server.clocked import KEYS
 
 SDK = [
@@ -54,6 +58,13 @@ class Pair:
         self.state = uvicorn.server.ServerState()
         self.heads = {}
         self.posts = []
+        self.puts = []
+        self.signed = clocked.signed
+
+    def stored(self):
+        """Return the keys and ETags of all objects."""
+        listing = self.signed("GET", "/raw?list-type=2").body
+        return re.findall(rb"<(?:Key|ETag)>[^<]*", listing)
 
     async def ask(self, pieces, *, remembers):
         """Return what a connection answers to pieces after a first request, and if it closes."""
@@ -70,6 +81,7 @@ class Pair:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
+        await waits.until(lambda: served._answering is None or not served.newest.request_complete)
         answers, closing = transport.written, transport.closing
         served.connection_lost(None)
         return CHANGING.sub(b"", answers), closing
@@ -116,7 +128,32 @@ def pair(tmp_path_factory):
                 assert answer.startswith(b"HTTP/1.1 400 ")
             head = post.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
             assert clocked.program.application.recall(head) is not None
+        pair.puts = [
+            request
+            for more in ((), SDK, [("If-None-Match", "*")])
+            for length in (3, 20, 80)
+            for name in NAMES
+            if (request := put_of(clocked, name, b"\r\n\r\na" * length, more))
+        ]
+        for put in pair.puts:
+            for _ in range(3):
+                pair.run(pair.ask([put], remembers=True))
+            head = put.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+            assert clocked.program.application.recall(head) is not None
         yield pair
+
+
+def put_of(clocked, name, body, more):
+    """Return a PUT with the digests of its body."""
+    url = f"http://{clocking.HOST}/raw/{name}"
+    digest = base64.b64encode(hashlib.md5(body).digest()).decode()
+    crc = base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
+    headers = [*more, ("content-md5", digest), ("x-amz-checksum-crc32", crc)]
+    prepared = requesting.signed("PUT", url, headers, body, at_ms=clocked.clock.now_ms, **KEYS)
+    lines = [f"{name}: {value}\r\n" for name, value in prepared.headers.items()]
+    return (
+        f"PUT /raw/{name} HTTP/1.1\r\nhost: {clocking.HOST}\r\n{''.join(lines)}\r\n".encode() + body
+    )
 
 
 @st.composite
@@ -206,6 +243,40 @@ def test_a_head_with_values_of_others_is_answered_alike_with_and_without_the_tab
         head = head[:start] + value + head[stop:]
     plain = pair.run(pair.ask([head], remembers=False))
     assert pair.run(pair.ask([head], remembers=True)) == plain
+
+
+@hypothesis.given(data=st.data())
+@examples.at_most(100)
+def test_a_mutated_put_is_answered_and_stored_alike_with_and_without_the_table(pair, data):
+    stream = b""
+    for _ in range(data.draw(st.integers(1, 3))):
+        put = data.draw(st.sampled_from(pair.puts))
+        if data.draw(st.booleans()):  # the body, or a header about it, is another one's
+            other = data.draw(st.sampled_from(pair.puts))
+            put = data.draw(st.sampled_from([with_body_of, with_header_of]))(put, other, data)
+        for _ in range(data.draw(st.integers(0, 2))):
+            if len(put) > 40:
+                put = data.draw(mutations())(put)
+        stream += put
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=3)))
+    pieces = [stream[a:b] for a, b in itertools.pairwise([0, *cuts, len(stream)]) if a < b]
+    plain = pair.run(pair.ask(pieces, remembers=False)), pair.stored()
+    assert (pair.run(pair.ask(pieces, remembers=True)), pair.stored()) == plain
+
+
+def with_body_of(put, other, _):
+    return put.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" + other.partition(b"\r\n\r\n")[2]
+
+
+def with_header_of(put, other, data):
+    """Return a PUT with the value that another one has in one of its headers."""
+    lines = put.split(b"\r\n")
+    at = data.draw(st.integers(1, lines.index(b"") - 1))
+    name = lines[at].partition(b":")[0]
+    for line in other.split(b"\r\n"):
+        if line.startswith(name + b":"):
+            lines[at] = line
+    return b"\r\n".join(lines)
 
 
 @hypothesis.given(data=st.data())

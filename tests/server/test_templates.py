@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 
 import httptools
@@ -159,6 +160,90 @@ def test_a_value_with_other_characters_stays_in_the_rest():
     template = template_of(head)
     assert template.names == (b"x-amz-date", b"authorization")
     assert b"bytes=0-9,20-29" in template.rest(head)
+
+
+# Heads before a body.
+
+BODY_HEADERS = {
+    "content-length": "4096",
+    "x-amz-content-sha256": "0123456789abcdef" * 4,
+    "content-md5": "ab+/" * 5 + "cd==",
+    "x-amz-checksum-crc32": "ab+/cd==",
+    "x-amz-checksum-crc32c": "ab+/cd==",
+    "x-amz-checksum-crc64nvme": "ab+/ab+/cde=",
+    "x-amz-checksum-sha1": "ab+/" * 6 + "cde=",
+    "x-amz-checksum-sha256": "ab+/" * 10 + "cde=",
+}
+
+
+def put_head(headers):
+    """Return the head of a PUT with these headers; its signature is not right."""
+    signed = head_of().replace(b"GET ", b"PUT ", 1)
+    for name in ("x-amz-content-sha256", "content-length"):
+        signed = re.sub(rb"(?i)" + name.encode() + rb": [^\r]*\r\n", b"", signed)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return signed[:-2] + lines.encode() + b"\r\n"
+
+
+def bodied_of(head, path=b"/bucket/key", key=b"key"):
+    return templates.of(head, Parsed(head).headers, path, key, has_body=True)
+
+
+def test_what_a_head_says_about_its_body_are_values_of_a_put_alone():
+    head = put_head(BODY_HEADERS)
+    template = bodied_of(head)
+    names = {name.encode() for name in BODY_HEADERS}
+    assert names < set(template.names)
+    assert (
+        template.named(template.parts(head))[b"content-md5"] == BODY_HEADERS["content-md5"].encode()
+    )
+    assert names.isdisjoint(keyed_of(head).names)
+    other = put_head({name: value.swapcase() for name, value in BODY_HEADERS.items()})
+    assert template.rest(other) == template.rest(head)
+    assert template.fill(Parsed(head).headers, template.parts(other)) == Parsed(other).headers
+
+
+@pytest.mark.parametrize("name", sorted(set(BODY_HEADERS) - {"content-length"}))
+def test_a_digest_of_another_form_is_no_value(name):
+    value = BODY_HEADERS[name]
+    for other in (value[:-1], value + "=", " ".join(value), "-" + value[1:], value[:-1] + "*"):
+        template = bodied_of(put_head({**BODY_HEADERS, name: other}))
+        assert name.encode() not in template.names
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {"content-length": "4096", "Content-Length": "4096"},
+        {"content-length": "4096", "transfer-encoding": "chunked"},
+        {"transfer-encoding": "chunked"},
+        {},
+        {"content-length": "4096", "content-md5": BODY_HEADERS["content-md5"], "Content-MD5": "a"},
+    ],
+)
+def test_a_body_that_no_single_length_frames_has_no_template(lines):
+    head = put_head(lines)
+    parsed = [(name.lower().encode(), value.encode()) for name, value in lines.items()]
+    headers = [*Parsed(put_head({})).headers, *parsed]
+    assert templates.of(head, headers, b"/bucket/key", b"key", has_body=True) is None
+
+
+def test_lengths_with_more_digits_are_of_another_template_and_leave_other_bytes():
+    heads = [put_head({"content-length": length}) for length in ("9", "10", "100")]
+    rests = {bodied_of(head).rest(head) for head in heads}
+    assert len(rests) == 3
+
+
+def test_a_length_is_digits_alone_and_a_key_has_no_sign_of_base64():
+    template = bodied_of(put_head(BODY_HEADERS))
+    for length in (b"4a96", b"-096", b"+096", b"0x10", b"40_6", b"4.96", b"40%6"):
+        assert template.parts(put_head(BODY_HEADERS).replace(b"4096", length, 1)) is None
+    for key in (b"a+b", b"a=b", b"a==", b"+"):
+        assert template.parts(with_key(put_head(BODY_HEADERS), key)) is None
+    for byte in range(256):
+        head = put_head(BODY_HEADERS).replace(b"0123456789abcdef", b"%c123456789abcdef" % byte, 1)
+        is_harmless = chr(byte) in HARMLESS + "/_.~%+"
+        assert (template.parts(head) is not None) == is_harmless
 
 
 # Heads whose key differs.
