@@ -578,12 +578,16 @@ def _choose(
         part = stored.get(number)
         if part is None or part.etag != etag:
             raise errors.InvalidPart(
-                f"part {number} does not exist, or its ETag differs", part_number=number
+                f"part {number} does not exist, or its ETag differs",
+                part_number=number,
+                etag=etag,
             )
         for algorithm, text in claimed.get(number, {}).items():
             if _checksum_of(part, algorithm) != text:
                 raise errors.InvalidPart(
-                    f"part {number} has no or a different {algorithm} checksum", part_number=number
+                    f"part {number} has no or a different {algorithm} checksum",
+                    part_number=number,
+                    etag=etag,
                 )
         chosen.append(part)
     for (number, etag), part in zip(parts[:-1], chosen[:-1], strict=True):

@@ -42,6 +42,10 @@ class ExpiresOutOfRange(MalformedAuthorization):
     """A presigned request names a validity that is not from one second to seven days."""
 
 
+class IncompleteV2Query(MalformedAuthorization):
+    """A presigned request of version 2 lacks one of its three parameters."""
+
+
 class IncompleteForm(MalformedAuthorization):
     """A POST form has some fields of a signature, but not all; `field` is missing."""
 
@@ -116,10 +120,11 @@ class RequestTimeTooSkewed(AuthError):
 
 
 class ExpiredPresign(AuthError):
-    """A presigned request has expired."""
+    """A presigned request has expired. expires_seconds: its validity; None for version 2."""
 
     expires_at_ms: int
     server_time_ms: int
+    expires_seconds: int | None
 
 
 class PresignNotYetValid(AuthError):

@@ -116,11 +116,23 @@ def parse_proof(fields: Mapping[str, str]) -> ProofV4 | ProofV2 | None:
 def _require(fields: Mapping[str, str], *names: str) -> None:
     for name in names:
         if not fields.get(name):
+            shown = _SHOWN.get(name, name)
             raise errors.IncompleteForm(
-                f"Bucket POST must contain a field named '{name}'.  If it is specified, please "
+                f"Bucket POST must contain a field named '{shown}'.  If it is specified, please "
                 "check the order of the fields.",
-                field=name,
+                field=shown,
             )
+
+
+_SHOWN: Final[Mapping[str, str]] = {
+    "awsaccesskeyid": "AWSAccessKeyId",
+    "signature": "Signature",
+    "x-amz-algorithm": "X-Amz-Algorithm",
+    "x-amz-credential": "X-Amz-Credential",
+    "x-amz-date": "X-Amz-Date",
+    "x-amz-signature": "X-Amz-Signature",
+}
+"""How errors spell the fields of a signature."""
 
 
 def parse_policy(text: str) -> PostPolicy:

@@ -125,7 +125,7 @@ def check_v4_time(presign: PresignV4, *, now_ms: int) -> None:
     """Raise ExpiredPresign after the end, PresignNotYetValid too long before the beginning."""
     if presign.signed_at_ms > now_ms + limits.CLOCK_SKEW_MS_MAX:
         raise errors.PresignNotYetValid("the request is not valid yet")
-    _check_end(end_of_v4(presign), now_ms=now_ms)
+    _check_end(end_of_v4(presign), now_ms=now_ms, expires_seconds=presign.expires_seconds)
 
 
 def end_of_v4(presign: PresignV4) -> int:
@@ -145,10 +145,13 @@ def check_v2_time(presign: PresignV2, *, now_ms: int) -> None:
     _check_end(presign.expires_at_ms, now_ms=now_ms)
 
 
-def _check_end(expires_at_ms: int, *, now_ms: int) -> None:
+def _check_end(expires_at_ms: int, *, now_ms: int, expires_seconds: int | None = None) -> None:
     if now_ms >= expires_at_ms:
         raise errors.ExpiredPresign(
-            "the request has expired", expires_at_ms=expires_at_ms, server_time_ms=now_ms
+            "the request has expired",
+            expires_at_ms=expires_at_ms,
+            server_time_ms=now_ms,
+            expires_seconds=expires_seconds,
         )
 
 
@@ -165,10 +168,18 @@ def _single(pairs: Iterable[tuple[str, str]], needed: tuple[str, ...]) -> dict[s
             if name in values:
                 raise _malformed(f"the query has {name} twice")
             values[name] = value
-    for name in needed:
-        if not values.get(name):
-            raise _malformed(f"the query has no {name}")
-    return values
+    if all(values.get(name) for name in needed):
+        return values
+    if needed is V2_PARAMETERS:
+        raise errors.IncompleteV2Query(
+            "Query-string authentication requires the Signature, Expires and AWSAccessKeyId "
+            "parameters",
+            in_query=True,
+        )
+    raise _malformed(
+        "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, "
+        "X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters."
+    )
 
 
 def _malformed(message: str) -> errors.MalformedAuthorization:

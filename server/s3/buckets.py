@@ -121,7 +121,7 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
         # The name may have gone to another account since.
         if existing.owner != call.principal.account_id:
             raise
-        if _location_of(existing) != GLOBAL_REGION:
+        if _location_of(existing) != GLOBAL_REGION or wanted.tags:
             raise errors.BucketAlreadyOwnedByYou(
                 "Your previous request to create the named bucket succeeded and you already own "
                 "it.",
@@ -250,7 +250,6 @@ def _is_as_wanted(
     settings = bucket.settings
     return (
         settings.get(bucketacls.ACL) == acl.get(bucketacls.ACL)
-        and (not wanted.tags or settings.get(configurations.TAGS) == wanted.tags)
         and (bucket.object_lock or not operation.object_lock)
         and operation.ownership in (None, bucketacls.controls_of(settings))
         and wanted.constraint in (None, _location_of(bucket))

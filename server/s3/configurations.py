@@ -210,7 +210,11 @@ async def put_bucket_logging(services: engines.S3Services, call: calls.Call) -> 
     data = await incoming.read_configuration(call)
     target = await incoming.parsed(documents.parse_logging, data)
     if target is not None:
-        services.access_logs.check_target(bucket_to_configure(services, call), target)
+        try:
+            services.access_logs.check_target(bucket_to_configure(services, call), target)
+        except targets.UnusableTarget as unusable:
+            unusable.target_bucket = target.bucket
+            raise
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return targets.with_target(settings, target)
@@ -397,7 +401,13 @@ def _parse_policy(data: bytes, *, bucket: str) -> tuple[policies.CompiledPolicy,
         text = data.decode()
     except UnicodeDecodeError:
         raise access_errors.MalformedPolicy("a policy is UTF-8 text", path="") from None
+    if not text.lstrip().startswith("{"):
+        raise access_errors.MalformedPolicy(
+            "Policies must be valid JSON and the first byte must be '{'", path=""
+        )
     document = policies.decode(text)
+    if "Statement" not in document:
+        raise access_errors.MalformedPolicy("Missing required field Statement", path="Statement")
     policy = policies.parse_policy(document, policy_type="resource", is_clients=True)
     statements = document["Statement"]
     for statement in statements if isinstance(statements, list) else [statements]:

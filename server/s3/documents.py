@@ -224,6 +224,8 @@ def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
     may name both.
     """
     root = _root(data, "CompleteMultipartUpload")
+    if not root.children:
+        raise errors.InvalidRequest("You must specify at least one part")
     parts = tuple(_part(child) for child in root.children)
     if not 1 <= len(parts) <= fields.PARTS_MAX:
         raise _malformed()
@@ -412,12 +414,14 @@ def _acl(root: xmltext.Element) -> WantedAclDocument:
         raise _malformed_acl()
     owner = root.child("Owner")
     owner_id = None if owner is None else owner.child("ID")
+    if owner_id is None:
+        raise _malformed_acl()
     if any(child.name not in ("Owner", "AccessControlList") for child in root.children):
         raise _malformed_acl()
     if len(grants.children) > acls.GRANTS_MAX:
         raise _malformed_acl()
     return WantedAclDocument(
-        owner_id=None if owner_id is None else owner_id.text.strip(),
+        owner_id=owner_id.text.strip(),
         grants=tuple(_grant(child) for child in grants.children),
     )
 

@@ -84,9 +84,7 @@ STORAGE_CLASSES = frozenset(
 )
 
 
-STORAGE_CLASSES_NOT_DONE = frozenset(
-    {"GLACIER", "DEEP_ARCHIVE", "OUTPOSTS", "SNOW", "EXPRESS_ONEZONE"}
-)
+STORAGE_CLASSES_NOT_DONE = frozenset({"GLACIER", "DEEP_ARCHIVE", "SNOW", "EXPRESS_ONEZONE"})
 
 
 STORED_HEADERS = frozenset(
@@ -188,12 +186,14 @@ _OF_SIGNATURE = frozenset(
 )
 X_AMZ = "x-amz-"
 _PRESIGNED_V2 = "AWSAccessKeyId"
+_PRESIGNED_V4 = "X-Amz-Signature"
 _CRC32_OF_NO_BYTES = "AAAAAA=="
 _CHECKSUM_OF_NO_BODY = frozenset({"x-amz-checksum-crc32", "x-amz-sdk-checksum-algorithm"})
 _FURTHER_HEADERS_OF_FORM = frozenset(
     {"content-md5", "if-match", "if-none-match", "if-unmodified-since"}
 )
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
+_PLAIN_HEADERS_OF_V4 = frozenset({"if-match", "if-none-match"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
 _TAG_MARKS = "_.:/=+-@"
@@ -389,22 +389,26 @@ def header_value(text: str) -> str:
 def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, str]]) -> None:
     """Add to headers, in place, those that come as query parameters.
 
-    Presigned URLs have them there: with signature version 4 the names that begin with `x-amz-`,
-    with version 2 (boto3) also Content-MD5 and Content-Type. The signature covers them. Raises
+    Presigned URLs have them there: the names that begin with `x-amz-`, with signature version 4
+    also If-Match and If-None-Match, with version 2 (boto3) Content-MD5 and Content-Type. The
+    signature covers them. Raises
     InvalidRequest for one that comes twice, that differs from the header of the same name, or whose
     value a header cannot have.
 
     A CRC32 of no bytes is not taken: the JavaScript SDK signs it for every upload, because it has
     no body yet when it presigns.
     """
-    plain = _PRESIGNED_V2 in [name for name, _ in pairs]
+    names = {name for name, _ in pairs}
+    plain = _PLAIN_HEADERS_OF_V2 if _PRESIGNED_V2 in names else frozenset[str]()
+    if _PRESIGNED_V4 in names:
+        plain = _PLAIN_HEADERS_OF_V4
     untaken = _CHECKSUM_OF_NO_BODY if _signs_no_body(pairs) else frozenset[str]()
     taken = set()
     for parameter, text in pairs:
         name = parameter.lower()
         if name[:6] != X_AMZ:
-            # Beside a header of this name the signature covers the header, not the parameter.
-            if not (plain and name in _PLAIN_HEADERS_OF_V2) or name in headers:
+            # Beside a header of this name version 2 covers the header, not the parameter.
+            if name not in plain or (name in headers and plain is _PLAIN_HEADERS_OF_V2):
                 continue
         elif name in _OF_SIGNATURE or name in untaken or name.encode() in _FOREIGN_HEADERS:
             continue
@@ -1030,7 +1034,9 @@ def _storage_class(value: str) -> str:
             f"x-amz-storage-class {value}",
             Header="x-amz-storage-class",
         )
-    raise errors.InvalidStorageClass("The storage class you specified is not valid")
+    raise errors.InvalidStorageClass(
+        "The storage class you specified is not valid", StorageClassRequested=value
+    )
 
 
 def _parse_tagging(value: str) -> dict[str, str]:

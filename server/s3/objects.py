@@ -306,7 +306,6 @@ async def _copy_object(services: engines.S3Services, call: calls.Call) -> asgi.R
         and operation.metadata_directive == "COPY"
         and operation.tagging_directive == "COPY"
         and not operation.storage_class_given
-        and operation.written.acl is None
         and call.request.headers.get(encryption.HEADER) is None
     ):
         raise errors.InvalidRequest(
@@ -357,9 +356,18 @@ async def _copy_object(services: engines.S3Services, call: calls.Call) -> asgi.R
         modified_at_ms=info.modified_at_ms,
         elements=wire.checksum_elements(*wire.checksums_of(info)),
     )
-    versions = (*source_version(call, source), *wire.written_version(info))
+    versions = (*source_version(call, source), *_copied_version(call, info))
     further = engines.headers_of_write(services, call, info)
     return asgi.Response(200, (*wire.XML_HEADERS, *versions, *further), body)
+
+
+def _copied_version(call: calls.Call, info: model.ObjectInfo) -> asgi.ResponseHeaders:
+    """Return the version header of a copy. Unlike other writes, AWS's copies show a null version
+    where versioning is suspended."""
+    bucket = engines.ruling(call, info.bucket, info.key).bucket
+    if bucket is not None and bucket.versioning == "Suspended":
+        return (("x-amz-version-id", info.version_id),)
+    return wire.written_version(info)
 
 
 async def _copy_bytes(

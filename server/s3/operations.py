@@ -511,13 +511,16 @@ def parse_put_versioning(
 def parse_put_configuration(
     bucket: str, key: str, query: Query, headers: Headers
 ) -> PutConfiguration:
+    minimum = headers.get(fields.TRANSITION_MINIMUM) or lifecycle.MINIMUM
+    if minimum not in lifecycle.MINIMUMS:
+        raise errors.InvalidRequest(f"Invalid TransitionDefaultMinimumObjectSize found: {minimum}")
     fields.check_headers_done(headers)
     confirmed = headers.get("x-amz-confirm-remove-self-bucket-access") or ""
     return PutConfiguration(
         bucket=bucket,
         integrity=fields.parse_integrity(headers),
         gives_up_access=confirmed.lower() == "true",
-        transition_minimum=headers.get(fields.TRANSITION_MINIMUM) or lifecycle.MINIMUM,
+        transition_minimum=minimum,
     )
 
 

@@ -8,10 +8,12 @@ before they become the object. The ETag of a part identifies its bytes.
 from __future__ import annotations
 
 import asyncio
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from server import asgi, calls
+from server import errors as kit_errors
 from server.s3 import (
     acls,
     bucketacls,
@@ -176,7 +178,11 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
     bucket, key, upload_id = operation.bucket, operation.key, operation.upload_id
     data = await incoming.read_document(call.request, call.caller)
     engines.check_allowed(services, call)
-    named = await incoming.parsed(documents.parse_complete, data)
+    try:
+        named = await incoming.parsed(documents.parse_complete, data)
+    except (errors.S3Error, kit_errors.MalformedXML):
+        services.uploads.get(bucket, key, upload_id)  # its absence counts before the document
+        raise
 
     async def check() -> None:
         engines.check_writable(call, bucket, key, None)
@@ -216,8 +222,11 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
         )
 
     await check()
-    info = await engines.settle(call, bucket, key, complete, judge=judge)
-    location = f"{call.request.origin}/{bucket}/{key}"
+    try:
+        info = await engines.settle(call, bucket, key, complete, judge=judge)
+    except (storage_errors.InvalidPart, storage_errors.PartOutOfOrder) as refused:
+        raise type(refused)(str(refused), **refused.fields, upload_id=upload_id) from None
+    location = f"{call.request.origin}/{bucket}/{urllib.parse.quote(key)}"
     body = wire.complete_multipart_upload(info, location=location)
     further = engines.headers_of_write(services, call, info)
     headers = (*wire.XML_HEADERS, *wire.written_version(info), *further)

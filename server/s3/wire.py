@@ -47,7 +47,6 @@ RECORD_BYTES_REMEMBERED_MAX = 1024
 """The longest object record whose row is cached."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - an offset would be formatted, at twice the cost
-_MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
 _UNRESERVED = re.compile(r"[A-Za-z0-9_.~/-]*")
 _UNRESERVED_BYTES = bytes(code for code in range(128) if _UNRESERVED.fullmatch(chr(code)))
 
@@ -97,8 +96,11 @@ def _listing(before: str, contents: bytes, behind: str) -> bytes:
 
 
 def format_timestamp(at_ms: int) -> str:
-    """Return the ISO 8601 form that S3's XML uses."""
-    return _iso_second(at_ms // 1000) + _MILLISECONDS[at_ms % 1000]
+    """Return the ISO 8601 form that S3's XML uses: whole seconds, as in headers.
+
+    Clients compare the time in a listing with that of a HEAD.
+    """
+    return _iso_second(at_ms // 1000)
 
 
 def format_date(at_ms: int) -> str:
@@ -647,7 +649,7 @@ def list_multipart_uploads(
         f"<UploadIdMarker>{xmltext.escape(upload_id_marker)}</UploadIdMarker>"
         + _encoded("NextKeyMarker", next_key, encode=encode)
         + _element("NextUploadIdMarker", next_upload)
-        + f"<Prefix>{encode_key(prefix, encode=encode)}</Prefix>"
+        + _encoded("Prefix", prefix or None, encode=encode)
         + _encoded("Delimiter", delimiter or None, encode=encode)
         + f"<MaxUploads>{max_uploads}</MaxUploads>"
         + _encoding_type(encode=encode)
@@ -762,7 +764,7 @@ def _upload_checksum(upload: model.UploadInfo) -> str:
 
 @functools.lru_cache(SECONDS_REMEMBERED)
 def _iso_second(seconds: int) -> str:
-    return (_EPOCH + datetime.timedelta(0, seconds)).isoformat()
+    return (_EPOCH + datetime.timedelta(0, seconds)).isoformat() + ".000Z"
 
 
 @functools.lru_cache(SECONDS_REMEMBERED)

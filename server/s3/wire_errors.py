@@ -142,7 +142,11 @@ def _skew(error: Exception) -> Fields:
 
 def _expired(error: Exception) -> Fields:
     assert isinstance(error, auth_errors.ExpiredPresign)
+    validity: Fields = ()
+    if error.expires_seconds is not None:
+        validity = (("X-Amz-Expires", str(error.expires_seconds)),)
     return (
+        *validity,
         ("Expires", wire.format_timestamp(error.expires_at_ms)),
         ("ServerTime", wire.format_timestamp(error.server_time_ms)),
     )
@@ -175,7 +179,11 @@ _INVALID_PART = (
 WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     # The S3 face.
     errors.InvalidArgument: S3WireError(status=400, code="InvalidArgument", fields=_own),
-    targets.UnusableTarget: S3WireError(status=400, code="InvalidTargetBucketForLogging"),
+    targets.UnusableTarget: S3WireError(
+        status=400,
+        code="InvalidTargetBucketForLogging",
+        fields=_from(TargetBucket="target_bucket"),
+    ),
     errors.InvalidRequest: S3WireError(status=400, code="InvalidRequest", fields=_own),
     errors.InvalidUri: S3WireError(status=400, code="InvalidURI", fields=_own),
     errors.ResourceMethodNotAllowed: S3WireError(status=405, code="MethodNotAllowed", fields=_own),
@@ -319,12 +327,18 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         message=(
             "The list of parts was not in ascending order. Parts must be ordered by part number."
         ),
+        fields=_from(UploadId="upload_id"),
     ),
     storage_errors.PartTooSmall: S3WireError(
         status=400,
         code="EntityTooSmall",
         message="Your proposed upload is smaller than the minimum allowed size",
-        fields=_from(ProposedSize="size_bytes", PartNumber="part_number"),
+        fields=_from(
+            ProposedSize="size_bytes",
+            MinSizeAllowed="size_bytes_min",
+            PartNumber="part_number",
+            ETag="etag",
+        ),
     ),
     storage_errors.PreconditionFailed: S3WireError(
         status=412,
@@ -390,9 +404,12 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     auth_errors.SeveralProofs: S3WireError(status=400, code="InvalidArgument"),
     auth_errors.InvalidDate: S3WireError(status=403, code="AccessDenied"),
     auth_errors.MalformedV2Authorization: S3WireError(status=400, code="InvalidArgument"),
+    auth_errors.IncompleteV2Query: S3WireError(status=403, code="AccessDenied"),
     auth_errors.ExpiresOutOfRange: S3WireError(status=403, code="AccessDenied"),
     auth_errors.IncompleteForm: S3WireError(
-        status=400, code="InvalidArgument", fields=_from(ArgumentName="field")
+        status=400,
+        code="InvalidArgument",
+        fields=lambda error: (*_from(ArgumentName="field")(error), ("ArgumentValue", "")),
     ),
     auth_errors.UnsupportedAuthorization: S3WireError(status=400, code="InvalidRequest"),
     auth_errors.UnknownScheme: S3WireError(

@@ -333,6 +333,7 @@ def test_a_target_that_cannot_receive_is_refused_and_nothing_changes(tmp_path: P
                 s3.put_bucket_logging(Bucket="source", BucketLoggingStatus=status(target))
             error = refusal.value.response
             assert error["Error"]["Code"] == "InvalidTargetBucketForLogging", target
+            assert error["Error"]["TargetBucket"] == target
             assert error["ResponseMetadata"]["HTTPStatusCode"] == 400
             with pytest.raises(tables.exceptions.BadRequestException):
                 tables.put_table_bucket_logging(

@@ -318,6 +318,7 @@ def document(body: str) -> bytes:
 
 GRANTED = "<Grant><Grantee><ID>{}</ID></Grantee><Permission>{}</Permission></Grant>"
 LISTED = "<AccessControlList>{}</AccessControlList>"
+OWNED = f"<Owner><ID>{OWNER_ID}</ID></Owner>"
 
 
 @pytest.mark.parametrize(
@@ -339,19 +340,24 @@ LISTED = "<AccessControlList>{}</AccessControlList>"
         ({}, b"<AccessControlPolicy", (400, "MalformedXML")),
         ({}, b"<Tagging/>", (400, "MalformedACLError")),
         ({}, document(""), (400, "MalformedACLError")),
-        ({}, document("<Other/>" + LISTED.format("")), (400, "MalformedACLError")),
-        ({}, document(LISTED.format("<Grant/>")), (400, "MalformedACLError")),
+        ({}, document("<Other/>" + OWNED + LISTED.format("")), (400, "MalformedACLError")),
+        ({}, document(OWNED + LISTED.format("<Grant/>")), (400, "MalformedACLError")),
         (
             {},
-            document(LISTED.format(GRANTED.format(OWNER_ID, "DELETE"))),
+            document(OWNED + LISTED.format(GRANTED.format(OWNER_ID, "DELETE"))),
             (400, "MalformedACLError"),
         ),
         (
             {},
-            document(LISTED.format(GRANTED.format(OWNER_ID, "READ") * 101)),
+            document(OWNED + LISTED.format(GRANTED.format(OWNER_ID, "READ") * 101)),
             (400, "MalformedACLError"),
         ),
-        ({}, document(LISTED.format(GRANTED.format("_foo", "READ"))), (400, "InvalidArgument")),
+        ({}, document(LISTED.format("")), (400, "MalformedACLError")),
+        (
+            {},
+            document(OWNED + LISTED.format(GRANTED.format("_foo", "READ"))),
+            (400, "InvalidArgument"),
+        ),
         (
             {},
             document(f"<Owner><ID>{STRANGER_ID}</ID></Owner>" + LISTED.format("")),

@@ -663,8 +663,9 @@ def test_copy_object_with_replace_takes_only_the_bytes(s3: Any, bucket: str) -> 
 def test_copy_object_onto_itself_without_a_change_is_refused(
     store: kit.ObjectStore, put: str
 ) -> None:
-    answer = kit.call(store, "PUT", put, {"x-amz-copy-source": put})
-    assert (answer.status, answer.code) == (400, "InvalidRequest")
+    for headers in ({}, {"x-amz-acl": "public-read"}):
+        answer = kit.call(store, "PUT", put, {"x-amz-copy-source": put, **headers})
+        assert (answer.status, answer.code) == (400, "InvalidRequest")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ import hashlib
 import urllib.parse
 from typing import Any
 
+import botocore.auth
+import botocore.awsrequest
+import botocore.credentials
 import pytest
 
 from tests.kit import s3 as kit
@@ -229,3 +232,60 @@ def test_no_header_can_be_added_to_a_presigned_url(
     target += f"&{addition}={bucket}/secret"
     answer = kit.send(store, "PUT", target, headers=headers)
     assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
+
+
+def signed_with(store: kit.ObjectStore, method: str, path: str, params: dict[str, str]) -> str:
+    """Return the target of a URL of version 4 whose signature covers further parameters."""
+    request = botocore.awsrequest.AWSRequest(method=method, url=store.url + path, params=params)
+    pair = botocore.credentials.Credentials(store.access_key, store.secret_key)
+    botocore.auth.S3SigV4QueryAuth(pair, "s3", kit.REGION).add_auth(request)
+    return target_of(store, request.url)
+
+
+def test_the_conditions_of_a_write_hold_in_the_query(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    """AWS reads them as headers: who gives the URL away says that it replaces no object."""
+    target = signed_with(store, "PUT", f"/{bucket}/k", {"If-None-Match": "*"})
+    assert kit.send(store, "PUT", target, body=BODY).status == 200
+    again = kit.send(store, "PUT", target, body=b"other")
+    assert (again.status, again.code) == (412, "PreconditionFailed")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
+    etag = s3.head_object(Bucket=bucket, Key="k")["ETag"]
+    target = signed_with(store, "PUT", f"/{bucket}/k", {"If-Match": etag})
+    contradicted = kit.send(store, "PUT", target, headers={"If-Match": "*"}, body=b"other")
+    assert (contradicted.status, contradicted.code) == (400, "InvalidRequest")
+    assert kit.send(store, "PUT", target, body=b"other").status == 200
+    assert kit.send(store, "PUT", target, body=b"third").status == 412
+    read = signed_with(store, "GET", f"/{bucket}/k", {"If-Match": etag})
+    assert kit.send(store, "GET", read).status == 412
+
+
+def test_a_condition_in_the_query_of_another_request_is_none(
+    store: kit.ObjectStore, s3: Any, bucket: str
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BODY)
+    answer = kit.call(store, "PUT", f"/{bucket}/k?If-None-Match=%2A", body=b"other")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("version", "dropped", "expected"),
+    [
+        ("s3", "Expires", (403, "AccessDenied")),
+        ("s3v4", "X-Amz-Date", (400, "AuthorizationQueryParametersError")),
+    ],
+)
+def test_a_presigned_url_without_a_parameter_hears_which_it_needs(
+    store: kit.ObjectStore, bucket: str, version: str, dropped: str, expected: tuple[int, str]
+) -> None:
+    client = kit.client(store, config={"signature_version": version})
+    params = {"Bucket": bucket, "Key": "k"}
+    path, _, query = target_of(
+        store, client.generate_presigned_url("put_object", Params=params)
+    ).partition("?")
+    kept = "&".join(pair for pair in query.split("&") if not pair.startswith(dropped + "="))
+    answer = kit.send(store, "PUT", f"{path}?{kept}", body=BODY)
+    assert (answer.status, answer.code) == expected
+    assert answer.element("Message").startswith("Query-string authentication ")
+    assert dropped in answer.element("Message")

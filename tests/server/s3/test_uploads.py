@@ -319,12 +319,47 @@ def test_a_completion_that_cannot_be_says_why_and_changes_nothing(s3: Any, bucke
         ([one, two], "EntityTooSmall"),
         ([{**one, "ETag": '"0123"'}], "InvalidPart"),
         ([{"PartNumber": 9, "ETag": one["ETag"]}], "InvalidPart"),
-        ([], "MalformedXML"),
+        ([], "InvalidRequest"),
     ):
         answer = refusal(lambda p=parts: complete(s3, bucket, upload, p))
         assert answer == (400, code)
     assert refusal(lambda: s3.head_object(Bucket=bucket, Key="k"))[0] == 404
     assert len(s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]) == 2
+
+
+def test_the_errors_of_a_completion_name_the_part_and_the_upload(s3: Any, bucket: str) -> None:
+    """The fields of recordings of AWS."""
+    upload = begin(s3, bucket)
+    one, two = put_parts(s3, bucket, upload, b"one", b"two")
+    named = {"UploadId": upload, "PartNumber": "1", "ETag": "0123"}
+    small = {
+        "ProposedSize": "3",
+        "MinSizeAllowed": "5242880",
+        "PartNumber": "1",
+        "ETag": one["ETag"].strip('"'),
+    }
+    for parts, expected in (
+        ([{**one, "ETag": '"0123"'}], named),
+        ([two, one], {"UploadId": upload}),
+        ([one, two], small),
+    ):
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            complete(s3, bucket, upload, parts)
+        error = caught.value.response["Error"]
+        assert {name: error[name] for name in expected} == expected
+
+
+def test_the_location_of_a_completed_object_is_a_url(s3: Any, bucket: str) -> None:
+    key = "a/— b"
+    upload = begin(s3, bucket, key)
+    part = s3.upload_part(Bucket=bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"x")
+    completed = s3.complete_multipart_upload(
+        Bucket=bucket,
+        Key=key,
+        UploadId=upload,
+        MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]},
+    )
+    assert completed["Location"].endswith(f"/{bucket}/a/%E2%80%94%20b")
 
 
 def test_complete_sent_twice_answers_the_same(s3: Any, bucket: str) -> None:
@@ -343,6 +378,7 @@ def test_an_upload_that_is_not_there_is_no_such_upload(s3: Any, bucket: str) -> 
         lambda: s3.list_parts(**part),
         lambda: s3.abort_multipart_upload(**part),
         lambda: complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": "x"}]),
+        lambda: complete(s3, bucket, upload, []),
     ):
         assert refusal(call) == (404, "NoSuchUpload")
 

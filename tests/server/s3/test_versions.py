@@ -178,6 +178,17 @@ def test_a_suspended_bucket_writes_null_versions_and_shows_them(s3: Any, version
     assert entries(s3, versioned) == [("k", kept, False), ("k", "null", True)]
 
 
+def test_a_copy_shows_a_null_version_where_versioning_is_suspended(s3: Any, versioned: str) -> None:
+    """Other writes do not; so it is on AWS."""
+    put(s3, versioned, "k")
+    source = f"{versioned}/k"
+    assert len(s3.copy_object(Bucket=versioned, Key="c", CopySource=source)["VersionId"]) == 32
+    set_versioning(s3, versioned, "Suspended")
+    for _ in range(2):
+        copied = s3.copy_object(Bucket=versioned, Key="c", CopySource=source)
+        assert copied["VersionId"] == "null"
+
+
 def test_a_delete_marker_is_404_and_by_its_id_405(
     store: kit.ObjectStore, s3: Any, versioned: str
 ) -> None:
