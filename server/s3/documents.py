@@ -332,6 +332,7 @@ def parse_encryption(data: bytes) -> str:
     """Return the algorithm by which PutBucketEncryption wants new objects encrypted.
 
     BlockedEncryptionTypes changes nothing: no bucket takes objects with a client's key (SSE-C).
+    A rule of it alone leaves new objects with the default, AES256.
     Raises S3FeatureNotImplemented for what only KMS has.
     """
     root = _root(data, "ServerSideEncryptionConfiguration")
@@ -357,6 +358,8 @@ def parse_encryption(data: bytes) -> str:
                 raise _not_done(child.name)
             case "BlockedEncryptionTypes":
                 _check_blocked_types(child)
+                if rule.child("ApplyServerSideEncryptionByDefault") is None:
+                    algorithm = "AES256"
             case _:
                 raise _malformed()
     if algorithm not in ("AES256", "aws:kms", "aws:kms:dsse"):

@@ -375,12 +375,15 @@ def policy_status(*, public: bool) -> bytes:
 
 
 def encryption_configuration(algorithm: str) -> bytes:
-    """Return GetBucketEncryption's answer."""
+    """Return GetBucketEncryption's answer, by which no key of a client (SSE-C) is taken."""
     default = (
         "<ApplyServerSideEncryptionByDefault>"
         f"<SSEAlgorithm>{algorithm}</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
     )
-    rule = f"<Rule>{default}<BucketKeyEnabled>false</BucketKeyEnabled></Rule>"
+    blocked = (
+        "<BlockedEncryptionTypes><EncryptionType>SSE-C</EncryptionType></BlockedEncryptionTypes>"
+    )
+    rule = f"<Rule>{default}<BucketKeyEnabled>false</BucketKeyEnabled>{blocked}</Rule>"
     return document("ServerSideEncryptionConfiguration", rule)
 
 

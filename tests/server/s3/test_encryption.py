@@ -54,9 +54,12 @@ def test_a_bucket_on_an_encrypted_disk_has_aes256_before_and_after_each_change(
     def rules() -> Any:
         return s3.get_bucket_encryption(Bucket="bbb")["ServerSideEncryptionConfiguration"]["Rules"]
 
-    shown = [{**AES256["Rules"][0], "BucketKeyEnabled": False}]
+    blocked = {"BlockedEncryptionTypes": {"EncryptionType": ["SSE-C"]}}
+    shown = [{**AES256["Rules"][0], "BucketKeyEnabled": False, **blocked}]
     assert rules() == shown
     s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration=AES256)
+    assert rules() == shown
+    s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration={"Rules": [blocked]})
     assert rules() == shown
     s3.delete_bucket_encryption(Bucket="bbb")
     assert rules() == shown
@@ -213,6 +216,9 @@ def test_keys_of_clients_are_refused_whichever_types_a_bucket_blocks(
         b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
         b"<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
         b"<BlockedEncryptionTypes><EncryptionType>AES256</EncryptionType>"
+        b"</BlockedEncryptionTypes></Rule></ServerSideEncryptionConfiguration>",
+        b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault/>"
+        b"<BlockedEncryptionTypes><EncryptionType>SSE-C</EncryptionType>"
         b"</BlockedEncryptionTypes></Rule></ServerSideEncryptionConfiguration>",
         b"<Other/>",
     ],
