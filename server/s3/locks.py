@@ -32,6 +32,8 @@ async def put_object_lock_configuration(
 ) -> asgi.Response:
     data = await incoming.read_configuration(call)
     engines.check_allowed(services, call)
+    if not data:
+        raise errors.MissingRequestBody("Request Body is empty")
     default = await incoming.parsed(documents.parse_object_lock, data)
 
     async def change(bucket: model.BucketInfo, check: buckets.SettingsCheck) -> None:

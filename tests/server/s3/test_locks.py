@@ -112,7 +112,7 @@ def rule(inner: str) -> str:
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (b"", "MalformedXML"),
+        (b"", "MissingRequestBodyError"),
         (b"<ObjectLockConfiguration/>", "MalformedXML"),
         (lock_document("", "Disabled"), "MalformedXML"),
         (lock_document("<Rule/>"), "MalformedXML"),
