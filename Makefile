@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test test-all suite jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -28,20 +28,26 @@ setup-all: ## prepare everything: server, Spark with its jars, other clients of 
 	@$(BIN)/python -m tests.kit.environments
 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
-test test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRITEBYTECODE :=
 
-test: ## run the whole test-suite (the first time, prepare everything)
+test: LESS := and not further
+test: suite ## run the checks and the tests that each change needs (the first time, prepare everything)
+
+test-all: suite ## run the checks and the whole test-suite, as continuous integration does
+
+# The tests of both; LESS leaves some out.
+suite:
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory jars & jars=$$!; \
 		$(MAKE) --no-print-directory check || { code=$$?; wait $$jars; exit $$code; }; \
 		if ! kill -0 $$jars 2>/dev/null; then wait $$jars || exit; jars=; fi; \
 		$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
-			-m "not clients and not long and not alone" \
+			-m "not clients and not long and not alone $(LESS)" \
 			--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS); \
 		code=$$?; wait $$jars && exit $$code
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
 		-n 2 --dist loadfile --no-loadscope-reorder \
-		-m "alone and not clients and not long" $(ARGS)
+		-m "alone and not clients and not long $(LESS)" $(ARGS)
 
 # Beside the checks and the first tests. Kafka's jars arrive while Java writes its archive.
 jars:

@@ -46,8 +46,11 @@ def rows() -> list[Any]:
     parameters = []
     for table in TABLES:
         module = importlib.import_module(f"tests.kit.{table}")
+        in_every_run = {row.name for row in module.ROWS if not row.long and not row.shown_by}
         for row in module.ROWS:
+            assert not row.shown_by or row.shown_by in in_every_run, row.name
             marks = [pytest.mark.long] if row.long else []
+            marks += [pytest.mark.further] if row.shown_by else []
             parameters.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
     return parameters
 

@@ -396,6 +396,7 @@ def nested(data: bytes) -> None:
         raise RecursionError("planted")
 
 
+@pytest.mark.further("test_each_input_that_takes_a_new_path_has_a_value_or_an_error_of_the_client")
 def test_a_planted_fault_behind_five_bytes_is_reached_step_by_step() -> None:
     seeds = (b"aaaaaaaa",)
     with pytest.raises(guided.Failed, match=r"quite.*planted"):

@@ -1,6 +1,7 @@
-"""How many generated examples a test tries: a quarter in `make test`, all in `make test-long`.
+"""How many cases of a test each command of the Makefile tries.
 
-Where a test walks through all cases in order, a Share says which of them it takes.
+Generated examples: a quarter in `make test` and `make test-all`, all in `make test-long`. Where a
+test walks through all cases in order, a Share says which of them it takes.
 """
 
 from __future__ import annotations
@@ -42,13 +43,28 @@ class Share:
         return self._number % self._every == 1 % self._every
 
 
-def short(cases: Iterable[str], *in_every_run: str) -> list[Any]:
-    """Return cases for parametrize: in_every_run are in `make test`, all in `make test-long`."""
+def short(cases: Iterable[str], *in_every_run: str, further: Iterable[str] = ()) -> list[Any]:
+    """Return cases for parametrize: all are in `make test-long`.
+
+    in_every_run: those in `make test`. further: those that `make test-all` has besides.
+    """
+    listed, more = list(cases), frozenset(further)
+    assert in_every_run, "a test has a case in every run"
+    assert {*in_every_run, *more} <= set(listed), "a case of every run is not there"
+    assert more.isdisjoint(in_every_run), "a case of every run is no further one"
+    return [_marked(case, in_every_run, more) for case in listed]
+
+
+def further(cases: Iterable[str], *in_every_run: str) -> list[Any]:
+    """Return cases for parametrize: in_every_run are in `make test`, all in `make test-all`."""
     listed = list(cases)
-    assert set(in_every_run) < set(listed), "a case of every run is not there"
-    return [
-        pytest.param(case, marks=[pytest.mark.long] * (case not in in_every_run)) for case in listed
-    ]
+    return short(listed, *in_every_run, further=set(listed) - set(in_every_run))
+
+
+def _marked(case: str, in_every_run: tuple[str, ...], more: frozenset[str]) -> Any:
+    if case in in_every_run:
+        return case
+    return pytest.param(case, marks=pytest.mark.further if case in more else pytest.mark.long)
 
 
 def at_most(count: int, **others: Any) -> Callable[[Test], Test]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit import invariants, lake_history, lakes
+from tests.kit import examples, invariants, lake_history, lakes
 from tests.kit import server as servers
 from tests.kit.linearize import UNKNOWN, Event
 
@@ -99,6 +99,7 @@ def test_histories_of_all_faces_are_linearizable(
     assert not [name for name in WELL_MET if outcomes[name, "ok"] == 0]
 
 
+@pytest.mark.further("test_histories_of_all_faces_are_linearizable")
 def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) -> None:
     outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_BUCKETS)
     for name in ("create_bucket", "delete_bucket", "create_namespace"):
@@ -106,6 +107,7 @@ def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) 
         assert outcomes[name, "conflict"] > 0
 
 
+@pytest.mark.further("test_histories_of_all_faces_are_linearizable")
 def test_histories_of_tables_made_of_deleted_files_are_linearizable(tmp_path: Path) -> None:
     outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_FILES)
     assert min(outcomes["register", "ok"], outcomes["delete_metadata", "ok"]) > 0
@@ -248,7 +250,9 @@ FAULT_SEEDS = 600
 """Histories that may pass before a fault is found; most are found in the first few."""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", examples.further(FAULTS, "a commit now and then loses its last write")
+)
 def test_a_fault_planted_in_the_server_is_found(tmp_path: Path, fault: str) -> None:
     program = tmp_path / "faulty"
     program.mkdir()

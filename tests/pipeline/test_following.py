@@ -227,6 +227,7 @@ def test_a_broken_file_is_named_and_left_out_and_holds_up_no_other(
     assert "left out 1 object, in " in job.said
 
 
+@pytest.mark.further("test_a_broken_file_is_named_and_left_out_and_holds_up_no_other")
 def test_with_broken_sources_fail_a_broken_file_ends_the_job_and_its_round_loads_nothing(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
@@ -307,6 +308,10 @@ def test_a_follower_loads_again_what_the_record_of_loads_no_longer_has(
 
 
 @pytest.mark.spark
+@pytest.mark.further(
+    "test_files_that_arrive_are_loaded_until_a_signal_ends_the_job",
+    "test_a_first_round_with_a_file_that_cannot_be_loaded_waits_for_others",
+)
 def test_loads_of_a_follower_share_one_session_of_spark(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
@@ -322,6 +327,7 @@ def test_loads_of_a_follower_share_one_session_of_spark(
     assert list(outcome["left_out"]) == [raw.uri("in/2.csv")]
 
 
+@pytest.mark.further("test_a_follower_loads_again_what_the_record_of_loads_no_longer_has")
 def test_a_renamed_table_keeps_its_record_and_its_old_name_is_a_new_table(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:
@@ -422,6 +428,11 @@ def test_a_first_round_with_a_file_that_spark_cannot_read_waits_for_others(
     assert (outcome["rows"], list(outcome["left_out"])) == (1, [raw.uri("in/0.parquet")])
 
 
+@pytest.mark.further(
+    "tests/pipeline/test_rejects.py::"
+    "test_rows_that_cannot_be_read_are_rejected_with_line_reason_and_text",
+    "test_files_that_arrive_are_loaded_until_a_signal_ends_the_job",
+)
 def test_a_follower_rejects_rows_that_cannot_be_read(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import servers, settings
+from tests.kit import examples
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake, Raw, Small
@@ -53,12 +54,18 @@ MOMENTS = {
     "with its commit on the way": (_commits, 1, "before", "new", False),
     "with its commit made and the answer lost": (_commits, 1, "after", "live", True),
 }
-EVERY_RUN = ("with some data files written", "with its commit made and the answer lost")
-"""Of a job with Spark. Loads of other sources, of rejected rows and merges by Spark end in the same
-commit: `make test-long` kills them too, `make test` cuts those of databases and tables off."""
+EVERY_RUN = "with its commit made and the answer lost"
+FURTHER = "with some data files written"
+"""Of a job with Spark, in `make test-all`. Loads of other sources, of rejected rows and merges by
+Spark end in the same commit: `make test-long` kills them too, `make test` cuts those of databases
+and tables off."""
 CASES = [
     pytest.param(
-        name, seed, marks=[pytest.mark.spark] + [pytest.mark.long] * (name not in EVERY_RUN)
+        name,
+        seed,
+        marks=[pytest.mark.spark]
+        + [pytest.mark.further] * (name == FURTHER)
+        + [pytest.mark.long] * (name not in (EVERY_RUN, FURTHER)),
     )
     for seed, name in enumerate(MOMENTS, start=2013)
 ]
@@ -121,7 +128,15 @@ SMALL_MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", SMALL_MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    examples.further(
+        SMALL_MOMENTS,
+        "with some data files written",
+        "with its commit on the way",
+        "with its commit made and the answer lost",
+    ),
+)
 def test_a_small_load_killed_at_any_moment_loads_each_row_once_when_run_again(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path, moment: str
 ) -> None:
@@ -254,6 +269,7 @@ def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
 
 
 @pytest.mark.spark
+@pytest.mark.further("test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence")
 def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:

@@ -39,6 +39,13 @@ spark_in_test_long = pytest.mark.parametrize(
 )
 """For what a case of `test_arrow.py` compares, which both engines merge."""
 
+spark_in_test_all = pytest.mark.parametrize(
+    "either",
+    [pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.further)), "arrow"],
+    indirect=True,
+)
+"""For what differs by engine in little but the write that each test of a merge has."""
+
 
 def table_name(either: Lake | Small, name: str) -> str:
     """Return a table's name of the engine's own."""
@@ -83,6 +90,10 @@ def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(
 
 
 @pytest.mark.spark
+@pytest.mark.further(
+    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
+    "tests/pipeline/test_ingest.py::test_what_spark_has_done_is_counted_for_its_progress",
+)
 def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_writes(
     lake: Lake, raw: Raw, watched: dict[str, Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +159,7 @@ def test_the_newest_row_of_a_key_wins_and_a_flag_removes_it(either: Lake | Small
     assert len(either.taken(table)) == 2
 
 
+@spark_in_test_all
 def test_a_column_that_the_sources_lack_keeps_its_value(either: Lake | Small, raw: Raw) -> None:
     table = table_name(either, "partial")
     raw.put("in/1.csv", "id,name,score\n1,a,1.5\n2,b,2.5\n")
@@ -161,6 +173,7 @@ def test_a_column_that_the_sources_lack_keeps_its_value(either: Lake | Small, ra
     ]
 
 
+@spark_in_test_all
 @pytest.mark.parametrize(
     ("text", "merge", "error", "words"),
     [
@@ -197,6 +210,7 @@ def test_equal_rows_of_a_key_are_one(either: Lake | Small, raw: Raw) -> None:
     assert merged(either, raw, table, BY_ID).rows == 1
 
 
+@spark_in_test_all
 def test_a_commit_between_reading_and_writing_makes_the_merge_start_again(
     either: Lake | Small, raw: Raw
 ) -> None:
@@ -431,6 +445,7 @@ def parquet(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> byte
 
 
 @pytest.mark.spark
+@pytest.mark.further("test_a_merge_that_is_not_certain_is_refused")
 def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,v\n1,a\n")
     lake.ingest(raw, "keyed.t")
@@ -441,6 +456,7 @@ def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) 
     assert lake.state("keyed.t") == before
 
 
+@spark_in_test_all
 def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(
     either: Lake | Small, raw: Raw
 ) -> None:
@@ -456,6 +472,7 @@ def test_a_delete_flag_that_the_table_has_as_a_column_is_stored(
     ]
 
 
+@spark_in_test_all
 def test_rows_that_differ_by_a_microsecond_are_two_rows(either: Lake | Small, raw: Raw) -> None:
     table = table_name(either, "micro")
     raw.put("in/1.csv", "id,t\n1,2026-01-01T00:00:00.000001Z\n1,2026-01-01T00:00:00.000002Z\n")
@@ -463,6 +480,7 @@ def test_rows_that_differ_by_a_microsecond_are_two_rows(either: Lake | Small, ra
         merged(either, raw, table, BY_ID)
 
 
+@spark_in_test_all
 def test_a_merge_that_changes_no_row_takes_its_sources(either: Lake | Small, raw: Raw) -> None:
     table = table_name(either, "still")
     raw.put("in/1.csv", "id,at,gone,v\n1,5,false,new\n")
@@ -476,6 +494,10 @@ def test_a_merge_that_changes_no_row_takes_its_sources(either: Lake | Small, raw
 
 
 @pytest.mark.spark
+@pytest.mark.further(
+    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_makes_of_them",
+    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
+)
 def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> None:
     parts = pa.struct([("sku", pa.string()), ("note", pa.string())])
     turned = pa.struct([("note", pa.string()), ("sku", pa.string())])
@@ -506,6 +528,11 @@ def row_ids(lake: Lake, table: str) -> dict[int, tuple[int, int]]:
 @pytest.mark.parametrize(
     "partitioned",
     [pytest.param("", marks=pytest.mark.long), "partitioned by (bucket(2, id))"],
+)
+@pytest.mark.further(
+    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
+    "tests/pipeline/test_maintained_tables.py::"
+    "test_rows_are_the_same_for_every_reader_after_compaction_and_expiry",
 )
 def test_rows_keep_their_ids_in_a_table_of_format_version_3(
     lake: Lake, raw: Raw, partitioned: str

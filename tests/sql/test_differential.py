@@ -57,6 +57,7 @@ def check(tally: differential.Tally) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.further("test_random_queries_of_tables_with_delete_files_give_duckdbs_answers")
 def test_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
     check(tally_of(tmp_path, range(SHORT)))
 

@@ -314,7 +314,9 @@ LONG = "select count(*) from generate_series(1, 1000000000000) as g(n) where n %
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("workers", "text"), [(0, LONG), (1, LONG), (1, HEAVY)])
+@pytest.mark.parametrize(
+    ("workers", "text"), [(0, LONG), (1, LONG), pytest.param(1, HEAVY, marks=pytest.mark.further)]
+)
 def test_an_overrunning_query_ends_and_the_next_one_runs(
     tmp_path: Path, files: Path, workers: int, text: str
 ) -> None:

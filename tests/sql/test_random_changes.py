@@ -31,6 +31,9 @@ def check(folder: Path, seeds: range, steps: int) -> changing.Tally:
     return tally
 
 
+@pytest.mark.further(
+    "tests/sql/test_changes_oracle.py::test_generated_changes_leave_the_rows_that_duckdb_leaves"
+)
 def test_random_changes_leave_the_rows_that_duckdb_has(tmp_path: Path) -> None:
     tally = check(tmp_path, range(4), 30)
     assert tally.steps == 120

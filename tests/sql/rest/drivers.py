@@ -26,6 +26,8 @@ PY5 = "snowflake5"
 BOTH = (PY4, PY5)
 NEWER = (pytest.param(PY4, marks=pytest.mark.clients), PY5)
 """For what does not depend on the generation: `make test` has the newer one alone."""
+NEWER_FIRST = (pytest.param(PY4, marks=pytest.mark.further), PY5)
+"""For what both generations do alike: `make test-all` has both."""
 
 PRELUDE = """
 import datetime, decimal, json, math, sys, time

@@ -1,0 +1,85 @@
+"""What the commands run: `make test` leaves out tests whose marks name others that show the same,
+and `make test-all`, which continuous integration runs, leaves out none of them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.kit.workers import ROOT, TESTS
+
+MARK = "pytest.mark.further"
+LEFT_OUT = ("further", "long", "clients", "cluster")
+
+
+def marks_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    """Return the marks that a test itself has, not those of its cases, by their names."""
+    decorators = {
+        ast.unparse(each.func if isinstance(each, ast.Call) else each): each
+        for each in test.decorator_list
+    }
+    return {
+        name.removeprefix("pytest.mark."): each
+        for name, each in decorators.items()
+        if name.startswith("pytest.mark.")
+    }
+
+
+@functools.cache
+def marks_by_test(path: Path) -> dict[str, dict[str, ast.expr]]:
+    """Return the marks of each test of a file, by the test's name."""
+    return {
+        each.name: marks_of(each)
+        for each in ast.parse(path.read_text()).body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and each.name.startswith("test_")
+    }
+
+
+def left_out() -> Iterator[tuple[str, list[str]]]:
+    """Yield each test with the mark, and the tests that its mark names."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        if MARK not in path.read_text():
+            continue
+        place = path.relative_to(ROOT).as_posix()
+        for name, marks in marks_by_test(path).items():
+            if "further" in marks:
+                mark = marks["further"]
+                assert isinstance(mark, ast.Call), f"{place}::{name} does not say what shows it"
+                shown_by = [ast.literal_eval(each) for each in mark.args]
+                assert shown_by, f"{place}::{name} does not say what shows it"
+                yield (
+                    f"{place}::{name}",
+                    [other if "::" in other else f"{place}::{other}" for other in shown_by],
+                )
+
+
+def test_what_make_test_leaves_out_is_shown_by_tests_that_it_runs() -> None:
+    for test, shown_by in left_out():
+        for other in shown_by:
+            place, _, name = other.partition("::")
+            marks = marks_by_test(ROOT / place).get(name)
+            assert marks is not None, f"{test} names {other}, which is not there"
+            assert not set(LEFT_OUT) & set(marks), f"{test} names {other}, which is left out too"
+
+
+def test_make_test_all_and_continuous_integration_leave_nothing_out() -> None:
+    """Both are one recipe, whose expressions end with what `make test` alone leaves out."""
+    text = (ROOT / "Makefile").read_text()
+    assert re.findall(r"^(.*)\bLESS :=(.*)$", text, re.MULTILINE) == [
+        ("test: ", " and not further")
+    ]
+    assert re.findall(r"^(test|test-all): (.*?) ##", text, re.MULTILINE) == [
+        ("test", "suite"),
+        ("test-all", "suite"),
+    ]
+    recipe = text.partition("\nsuite:\n")[2].partition("\n\n")[0]
+    assert re.findall(r'-m "(.*?)"', recipe) == [
+        "not clients and not long and not alone $(LESS)",
+        "alone and not clients and not long $(LESS)",
+    ]
+    assert text.count("further") == 1
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec make test-all"
