@@ -69,6 +69,11 @@ class SqlError(Exception):
         return cls(*plain, phase=phase)
 
 
+class RepeatedVolatile(SqlError):
+    """A volatile operand where the engine would compute it more than once. A WITH expression that
+    causes it may be computed ahead of the query (`sql.dialect.resolve`)."""
+
+
 def _compilation(
     code: str, sqlstate: str, message: str, line: int | None = None, position: int | None = None
 ) -> SqlError:
@@ -116,9 +121,10 @@ def unsupported(feature: str, line: int | None = None, position: int | None = No
     return _compilation("000002", "0A000", text, line, position)
 
 
-def repeated_volatile() -> SqlError:
+def repeated_volatile() -> RepeatedVolatile:
     """Return the refusal of a volatile operand where the engine would compute it more than once."""
-    return unsupported("RANDOM or UUID_STRING where its value is used more than once")
+    plain = unsupported("RANDOM or UUID_STRING where its value is used more than once")
+    return RepeatedVolatile(plain.code, plain.sqlstate, plain.message, phase=plain.phase)
 
 
 def too_complex(detail: str) -> SqlError:

@@ -143,8 +143,8 @@ def _drawing(
         binder = Binder(environment, views, drawn)
         try:
             return bind(binder)
-        except errors.SqlError as fault:
-            if fault.message != errors.repeated_volatile().message or not binder.repeated - drawn:
+        except errors.RepeatedVolatile:
+            if not binder.repeated - drawn:
                 raise
             drawn |= binder.repeated
 
