@@ -253,6 +253,10 @@ class Request:
         """Scheme and Host as the client used them; later requests must use the same."""
         return f"{self.scheme}://{self.host}"
 
+    def extension(self, name: str) -> Any:
+        """Return an extension of the scope, None if it has not this one."""
+        return self._scope.get("extensions", _NO_EXTENSIONS).get(name)
+
     @property
     def tls_version(self) -> str:
         """The version of the connection's TLS, such as 1.3; empty without TLS."""

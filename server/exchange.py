@@ -354,6 +354,8 @@ class Exchange:
         caller = self._verifier.again(repeat.standing, request, repeat.parts)
         if caller is None:
             return None
+        if repeat.comes_again:
+            self._keep_bytes(request, repeat)
         operation = repeat.operation
         if operation is None:
             call = visit.face.identify(request)
@@ -366,24 +368,44 @@ class Exchange:
 
     def _remember(self, whole: bytes, scope: asgi.Scope, visit: _Visit, call: calls.Call) -> None:
         """Store the parsed form of a request whose caller is authorised. whole: its head."""
-        request, caller = visit.request, call.caller
-        body_bytes = request.content_length or 0
-        scheme, operation = caller.signing.scheme, call.operation
+        request, operation = visit.request, call.operation
+        scheme = call.caller.signing.scheme
         has_body = operation.with_body is not None
-        if body_bytes and not (has_body and scheme == "sigv4"):
-            has_token = scheme == "bearer"
-            if not has_token or not self._repeats.comes_again(whole):
-                return
-        template = None
-        if scheme == "sigv4":
-            is_remembered = asgi.REPEAT in scope["extensions"]
-            key = call.value.key if has_body or operation.with_key is not None else ""
+        body_bytes = request.content_length or 0
+        if scheme in ("sigv4", "sigv4-query") and (has_body or not body_bytes):
             template = self._repeats.find_template(
-                whole, request, key=key, has_body=has_body, is_remembered=is_remembered
+                whole,
+                request,
+                key=call.value.key if has_body or operation.with_key is not None else "",
+                has_body=has_body,
+                is_presigned=scheme == "sigv4-query",
+                is_remembered=asgi.REPEAT in scope["extensions"],
             )
-            if template is None:
-                return
-        standing = self._verifier.standing(request, caller, template)
+            if template is not None:
+                self._keep(whole, template, scope, visit, call)
+            if has_body or scheme == "sigv4":
+                return  # exactly these bytes seldom come again, as a presigned URL for reading does
+        elif body_bytes and not (scheme == "bearer" and self._repeats.comes_again(whole)):
+            return
+        self._keep(whole, None, scope, visit, call)
+
+    def _keep_bytes(self, request: asgi.Request, repeat: repeats.Repeat) -> None:
+        """Store a repeated request whose signature is right for the same bytes alone."""
+        standing = self._verifier.of_bytes(repeat.standing, repeat.parts)
+        kept = msgspec.structs.replace(repeat, standing=standing, comes_again=False)
+        self._repeats.keep(request.extension(asgi.WHOLE), kept)
+
+    def _keep(
+        self,
+        whole: bytes,
+        template: templates.Template | None,
+        scope: asgi.Scope,
+        visit: _Visit,
+        call: calls.Call,
+    ) -> None:
+        """Store the parsed form of a request for heads of its template, None for the same bytes."""
+        request = visit.request
+        standing = self._verifier.standing(request, call.caller, template)
         if standing is None:
             return
         kept = dict(scope)
@@ -394,11 +416,11 @@ class Exchange:
             scope=kept,
             headers=request.headers,
             name=visit.name,
-            operation=None if is_read_anew else operation,
+            operation=None if is_read_anew else call.operation,
             value=call.value,
             context=None if call.context is None else call.context.anew(),
             standing=standing,
-            body_bytes=body_bytes,
+            body_bytes=request.content_length or 0,
             expects=request.writer is not None and request.writer.expects,
         )
         if template is None:

@@ -129,6 +129,8 @@ REPEATS_MAX: Final = 1_024
 """Heads whose meaning and proof are remembered; `server.repeats`."""
 REPEAT_BYTES_MAX: Final = 4_096
 """The longest of them; its parsed form takes about as much again."""
+URLS_NOTED_MAX: Final = 256
+"""Presigned URLs that came lately, of which one that comes again is remembered by its bytes."""
 TEMPLATE_KEY_BYTES_MAX: Final = 512
 """The longest path whose key may differ from that of the first request."""
 TEMPLATES_OF_LENGTH_MAX: Final = 4

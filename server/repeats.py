@@ -43,7 +43,9 @@ class Repeat(msgspec.Struct, frozen=True):
     face identifies the request. context: of a call, to be made anew for each. parts: the values
     that differ, of a head with a template. body_bytes: how long the body is that follows. expects:
     the client waits for `100 Continue` before it sends it. raw_path: of a head whose key differs,
-    in place of the scope's; empty for another one."""
+    in place of the scope's; empty for another one. query: the same, of a presigned URL whose time
+    and signature differ. comes_again: such a URL for reading came lately, so that its bytes are
+    worth keeping."""
 
     scope: asgi.Scope
     headers: asgi.Headers
@@ -56,6 +58,8 @@ class Repeat(msgspec.Struct, frozen=True):
     body_bytes: int = 0
     expects: bool = False
     raw_path: bytes = b""
+    query: bytes = b""
+    comes_again: bool = False
 
     def call(self, operation: calls.Operation, request: asgi.Request) -> calls.Call:
         """Return the call that a request with these bytes means."""
@@ -96,6 +100,8 @@ class Repeats:
         self._keyed: dict[int, tuple[templates.Template, ...]] = {}
         """Templates whose key differs, by the length of their heads behind it."""
         self._sights: dict[int, int] = {}
+        self._urls: _Generations[bool] = _Generations(limits.URLS_NOTED_MAX)
+        """Heads with presigned URLs that a template served lately."""
 
     def find(self, head: bytes) -> Repeat | None:
         """Return what a head means, if it is remembered."""
@@ -103,6 +109,11 @@ class Repeats:
             # Written out, as each call counts (0029): `templates.bytes_behind_key`.
             stop = head.find(templates.VERSION)
             query = head.find(b"?", 0, stop)
+            if query >= 0:
+                # A URL that is read again and again; its signature is not computed again.
+                repeat = self._same.find(head)
+                if repeat is not None:
+                    return repeat
             tail_bytes = len(head) - (stop if query < 0 else query)
             for template in self._keyed.get(tail_bytes, ()):
                 rest, parts = template.split(head)
@@ -113,7 +124,7 @@ class Repeats:
                     and signed.template is template
                     and template.are_harmless(parts)
                 ):
-                    return self._with_parts(signed, parts)
+                    return self._with_parts(signed, head, parts)
         repeat = self._same.find(head)
         if repeat is not None:
             return repeat
@@ -121,10 +132,10 @@ class Repeats:
             rest, parts = template.split(head)
             signed = self._signed.find(rest)
             if signed is not None and signed.template is template and template.are_harmless(parts):
-                return self._with_parts(signed, parts)
+                return self._with_parts(signed, head, parts)
         return None
 
-    def _with_parts(self, signed: _Signed, parts: templates.Parts) -> Repeat | None:
+    def _with_parts(self, signed: _Signed, head: bytes, parts: templates.Parts) -> Repeat | None:
         """Return what a head means that differs from one of a template in its values alone; None if
         a value about its body is malformed."""
         template, first, before_key = signed
@@ -143,6 +154,13 @@ class Repeats:
         elif key is not None and operation is not None:
             assert operation.with_key is not None, "its key differs"
             value = operation.with_key(value, key)
+        query, comes_again = b"", False
+        if template.query_span is not None:
+            query = head[slice(*template.query_span)]
+            if template.length_index is None:
+                comes_again = self._urls.find(head) is not None
+                if not comes_again:
+                    self._urls.keep(head, True)
         return Repeat(
             first.scope,
             self._make_headers(functools.partial(template.fill, first.headers.raw, parts)),
@@ -155,6 +173,8 @@ class Repeats:
             body_bytes,
             first.expects,
             raw_path,
+            query,
+            comes_again,
         )
 
     def keep(self, head: bytes, repeat: Repeat) -> None:
@@ -182,6 +202,7 @@ class Repeats:
         *,
         key: str = "",
         has_body: bool = False,
+        is_presigned: bool = False,
         is_remembered: bool = False,
     ) -> templates.Template | None:
         """Return the template of a head that is worth remembering; None if it is not, or not yet.
@@ -189,19 +210,23 @@ class Repeats:
         Most heads come once, and a template costs more than it saves the first time. One whose
         rest differs each time is looked at less and less often; a new day or session token begins
         anew. key: of a request that means the same with another one, so that all keys of its bucket
-        are one rest. has_body: whether it means the same with another body. is_remembered: whether
-        the head was, and its Standing has ended.
+        are one rest. has_body: whether it means the same with another body. is_presigned: whether
+        the signature is in the query. is_remembered: whether the head was, and its Standing has
+        ended.
         """
         if request.method not in METHODS_SIGNED_ANEW and not has_body:
             return None
         encoded = templates.key_in_path(request.raw_path, key) if key else b""
+        signed_query = request.query if is_presigned else b""
         if is_remembered:
-            return self._template(head, request, encoded, has_body)
+            return self._template(head, request, encoded, has_body, signed_query)
         joined = request.headers.joined
         token = joined.get(TOKEN)
         sight: tuple[object, ...]
         if encoded:
             signed = joined.get(templates.AUTHORIZATION, b"").rpartition(templates.SIGNATURE)[0]
+            if is_presigned:
+                signed = request.query.partition(templates.TIME_IN_QUERY)[0]
             before = head[: -templates.bytes_behind_key(head) - len(encoded)]
             sight = (before, len(head) - len(encoded), signed, joined.get(AGENT), token)
         else:
@@ -210,7 +235,7 @@ class Repeats:
         sights = self._count_sight(hash(sight))
         if sights == 1 or sights & (sights - 1):
             return None
-        return self._template(head, request, encoded, has_body)
+        return self._template(head, request, encoded, has_body, signed_query)
 
     def comes_again(self, head: bytes) -> bool:
         """Note a head with a body, and return whether it came before.
@@ -227,9 +252,11 @@ class Repeats:
         return sights
 
     def _template(
-        self, head: bytes, request: asgi.Request, key: bytes, has_body: bool
+        self, head: bytes, request: asgi.Request, key: bytes, has_body: bool, query: bytes
     ) -> templates.Template | None:
-        template = templates.of(head, request.headers.raw, request.raw_path, key, has_body=has_body)
+        template = templates.of(
+            head, request.headers.raw, request.raw_path, key, has_body=has_body, query=query
+        )
         if template is None:
             return None
         others = self._templates.get(len(head), ())

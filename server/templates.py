@@ -10,6 +10,9 @@ A client reads many keys with the same headers. So the key is such a value too, 
 a signature spells it. Its length differs; the places of the others are counted from the head's end.
 What stands for the key must be letters, digits, `/_.~-` and escapes, none of which ends a path.
 
+A presigned URL has its time and its signature in the query. URLs that one client signs for a bucket
+differ in these and in the key.
+
 A client that writes objects sends the length and the digests of each body in the same headers: of a
 PUT those are values too. A digest in base64 may have `+` and `/`, which end no value either.
 
@@ -39,12 +42,16 @@ DATE: Final = b"x-amz-date"
 AUTHORIZATION: Final = b"authorization"
 INVOCATION: Final = b"amz-sdk-invocation-id"
 RANGE: Final = b"range"
+TIME_IN_QUERY: Final = b"X-Amz-Date"
+SIGNATURE_IN_QUERY: Final = b"X-Amz-Signature"
 LENGTH: Final = b"content-length"
 SHA256: Final = b"x-amz-content-sha256"
 SIGNATURE: Final = b"Signature="
 KEY: Final = b":key"
 """The name of the key among the values. No header has it."""
 VERSION: Final = b" HTTP/1.1\r\n"
+IN_QUERY: Final = -1
+"""In place of a header's index."""
 
 _HARMLESS: Final = (string.ascii_letters + string.digits + "-=").encode()
 _HARMLESS_BESIDE_KEY: Final = _HARMLESS + b"/_.~%"
@@ -69,11 +76,13 @@ of a template."""
 class Template:
     """Where the values that differ stand in a head.
 
-    names: of their headers, and KEY behind them if the key is one. spans: first byte and end of
-    each header's value in the head, counted from its end if the key differs. indexes: of the
-    headers among those of the request. searched_from: where the search for the slash before the key
-    begins. tail_bytes: how many bytes a head has behind the key; 0 if the key does not differ.
-    length_index: the number of the body's length among the names; None of a head without a body.
+    names: of their headers or parameters, and KEY behind them if the key is one. spans: first byte
+    and end of each value in the head, counted from its end if the key differs. indexes: of the
+    headers among those of the request, IN_QUERY for a value of a presigned URL. query_span: first
+    byte and end of the query of a presigned URL, counted alike. searched_from: where the search for
+    the slash before the key begins. tail_bytes: how many bytes a head has behind the key; 0 if the
+    key does not differ. length_index: the number of the body's length among the names; None of a
+    head without a body.
     """
 
     __slots__ = (
@@ -84,6 +93,7 @@ class Template:
         "indexes",
         "length_index",
         "names",
+        "query_span",
         "searched_from",
         "spans",
         "tail_bytes",
@@ -95,10 +105,12 @@ class Template:
         spans: tuple[tuple[int, int], ...],
         indexes: tuple[int, ...],
         *,
+        query_span: tuple[int, int] | None = None,
         searched_from: int = 0,
         tail_bytes: int = 0,
     ) -> None:
         self.names = names
+        self.query_span = query_span
         self.spans = spans
         self.indexes = indexes
         self.searched_from = searched_from
@@ -122,7 +134,14 @@ class Template:
         return self._places() == other._places()
 
     def _places(self) -> tuple[object, ...]:
-        return self.names, self.spans, self.indexes, self.searched_from, self.tail_bytes
+        return (
+            self.names,
+            self.spans,
+            self.indexes,
+            self.query_span,
+            self.searched_from,
+            self.tail_bytes,
+        )
 
     def split(self, head: bytes) -> tuple[bytes, Parts]:
         """Return a head without the values that differ, and these values, which are unchecked.
@@ -174,6 +193,8 @@ class Template:
         """Return headers with other parts. headers: of a head with the same rest."""
         filled = list(headers)
         for index, part in zip(self.indexes, parts, strict=False):  # the key is in no header
+            if index == IN_QUERY:
+                continue
             name, value = filled[index]
             filled[index] = (name, part if name != AUTHORIZATION else value[: -len(part)] + part)
         return filled
@@ -224,15 +245,17 @@ def of(
     key: bytes = b"",
     *,
     has_body: bool = False,
+    query: bytes = b"",
 ) -> Template | None:
-    """Return the template of a head with a signature in its header; None for an unusual head.
+    """Return the template of a signed head; None for an unusual head.
 
     headers: what httptools made of it, with lower-case names. path, key: the path of a head whose
     key differs, and the key, with which it ends. has_body: a body follows, which other heads of the
-    template have another of. Unusual are a time or a signature that is absent, doubled or of
-    another form, a Date header, which is another in each second, a body that is framed by something
-    else than one length, bytes that mean something else to httptools than the lines of a head, and
-    a path with a key that is not where this module would search it.
+    template have another of. query: of a presigned URL; empty where the header has the signature.
+    Unusual are a time or a signature that is absent, doubled or of another form, a Date header,
+    which is another in each second, a body that is framed by something else than one length, bytes
+    that mean something else to httptools than the lines of a head, and a path with a key that is
+    not where this module would search it.
     """
     positions = _positions(head, headers)
     if positions is None:
@@ -248,12 +271,7 @@ def of(
             places[name] = index
     if has_body and (LENGTH not in places or b"transfer-encoding" in places):
         return None
-    if DATE not in places or AUTHORIZATION not in places or b"date" in places:
-        return None
-    before, _, signature = headers[places[AUTHORIZATION]][1].rpartition(SIGNATURE)
-    if SIGNATURE in before or not _SIGNATURE_VALUE.fullmatch(signature):
-        return None
-    if not _DATE_VALUE.fullmatch(headers[places[DATE]][1]):
+    if b"date" in places:
         return None
     others = [
         name
@@ -262,16 +280,72 @@ def of(
     ]
     if has_body and LENGTH not in others:
         return None
-    names = [DATE, AUTHORIZATION, *others]
-    indexes = [places[name] for name in names]
-    spans = []
-    for index in indexes:
-        name, value = headers[index]
-        stop = positions[index] + len(value)
-        spans.append((stop - len(signature if name == AUTHORIZATION else value), stop))
-    if not key:
-        return Template(tuple(names), tuple(spans), tuple(indexes))
-    return _with_key(head, path, key, Template(tuple(names), tuple(spans), tuple(indexes)))
+    query_span = None
+    if query:
+        if AUTHORIZATION in places:
+            return None
+        first = head.find(b"?") + 1
+        query_span = (first, first + len(query))
+        signed = _spans_in_query(head, query_span, query)
+    else:
+        signed = _spans_in_headers(headers, positions, places)
+    if signed is None:
+        return None
+    template = Template(
+        (*[name for name, _, _ in signed], *others),
+        (
+            *[span for _, span, _ in signed],
+            *[_span_of(headers, positions, places[name]) for name in others],
+        ),
+        (*[index for _, _, index in signed], *[places[name] for name in others]),
+        query_span=query_span,
+    )
+    return _with_key(head, path, key, template) if key else template
+
+
+def _span_of(headers: RawHeaders, positions: list[int], index: int) -> tuple[int, int]:
+    return positions[index], positions[index] + len(headers[index][1])
+
+
+def _spans_in_headers(
+    headers: RawHeaders, positions: list[int], places: Mapping[bytes, int]
+) -> list[tuple[bytes, tuple[int, int], int]] | None:
+    """Return name, place and index of the time and the signature in the headers; None if one of
+    them is absent or has another form."""
+    if DATE not in places or AUTHORIZATION not in places:
+        return None
+    before, _, signature = headers[places[AUTHORIZATION]][1].rpartition(SIGNATURE)
+    if SIGNATURE in before or not _SIGNATURE_VALUE.fullmatch(signature):
+        return None
+    if not _DATE_VALUE.fullmatch(headers[places[DATE]][1]):
+        return None
+    _, stop = _span_of(headers, positions, places[AUTHORIZATION])
+    return [
+        (DATE, _span_of(headers, positions, places[DATE]), places[DATE]),
+        (AUTHORIZATION, (stop - len(signature), stop), places[AUTHORIZATION]),
+    ]
+
+
+def _spans_in_query(
+    head: bytes, query_span: tuple[int, int], query: bytes
+) -> list[tuple[bytes, tuple[int, int], int]] | None:
+    """Return name, place and IN_QUERY of the time and the signature of a presigned URL; None if one
+    of them is absent, doubled or has another form, or the query is not where it should be."""
+    start, stop = query_span
+    if head[start:stop] != query or head.find(VERSION) != stop:
+        return None
+    spans: dict[bytes, tuple[int, int]] = {}
+    for part in query.split(b"&"):
+        name, _, value = part.partition(b"=")
+        if name in (TIME_IN_QUERY, SIGNATURE_IN_QUERY):
+            pattern = _DATE_VALUE if name == TIME_IN_QUERY else _SIGNATURE_VALUE
+            if name in spans or not pattern.fullmatch(value):
+                return None
+            spans[name] = (start + len(name) + 1, start + len(part))
+        start += len(part) + 1
+    if len(spans) != 2:
+        return None
+    return [(name, spans[name], IN_QUERY) for name in (TIME_IN_QUERY, SIGNATURE_IN_QUERY)]
 
 
 def _with_key(head: bytes, path: bytes, key: bytes, template: Template) -> Template | None:
@@ -287,6 +361,9 @@ def _with_key(head: bytes, path: bytes, key: bytes, template: Template) -> Templ
         (*template.names, KEY),
         tuple([(start - size_bytes, stop - size_bytes) for start, stop in template.spans]),
         template.indexes,
+        query_span=None
+        if template.query_span is None
+        else (template.query_span[0] - size_bytes, template.query_span[1] - size_bytes),
         searched_from=searched_from,
         tail_bytes=tail_bytes,
     )

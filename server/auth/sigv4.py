@@ -240,13 +240,15 @@ def split_canonical(
     varying: tuple[bytes, ...],
     key: bytes | None = None,
     payload: bytes | None = None,
+    time_in_query: bytes | None = None,
 ) -> tuple[list[bytes], tuple[bytes, ...]]:
     """Return the canonical request in pieces between the values of varying headers, and the names
     of those whose values stand between two of them.
 
     varying: names of headers whose values have no space or tab. key: the name of what follows the
     path, which varies too and is canonical; None if nothing follows it. payload: the name of the
-    header with the body's hash, if it varies.
+    header with the body's hash, if it varies. time_in_query: the name of the only parameter that
+    varies, if one does.
     """
     pieces = []
     between = []
@@ -255,7 +257,17 @@ def split_canonical(
         pieces.append(text)
         between.append(key)
         text = b""
-    text += b"\n%s\n" % query
+    text += b"\n"
+    for parameter in query.split(b"&"):
+        name = parameter.partition(b"=")[0]
+        text += b"" if text[-1:] == b"\n" else b"&"
+        if name == time_in_query:
+            pieces.append(text + name + b"=")
+            between.append(name)
+            text = b""
+        else:
+            text += parameter
+    text += b"\n"
     for name in names:
         if name in varying:
             pieces.append(text + name + b":")

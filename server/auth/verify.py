@@ -129,9 +129,9 @@ class Verifier:
     ) -> Standing | None:
         """Return the Standing of a caller for requests of the same bytes; None if there is none.
 
-        caller: the result of `begin` for request. Presigned URLs and tokens have one. A signature
-        in the header has one with the template of the request's head, for requests that differ in
-        the template's values alone.
+        caller: the result of `begin` for request. Presigned URLs and tokens have one. With the
+        template of the request's head a signature has one for requests that differ in the
+        template's values alone.
         """
         from_ms, until_ms = 0, FOREVER_MS
         token: str | None = None
@@ -147,9 +147,14 @@ class Verifier:
                 if parsed is None:
                     return None
                 presigned, _ = parsed
-                from_ms = presigned.signed_at_ms - limits.CLOCK_SKEW_MS_MAX
-                until_ms = presign.end_of_v4(presigned)
                 token = presigned.security_token or request.headers.get("x-amz-security-token")
+                if template is None:
+                    from_ms = presigned.signed_at_ms - limits.CLOCK_SKEW_MS_MAX
+                    until_ms = presign.end_of_v4(presigned)
+                else:
+                    resigning = self._resigning_url(request, caller, template, presigned)
+                    if resigning is None:
+                        return None
             case "bearer":
                 authorization = request.headers.get("authorization") or ""
                 token = authorization.partition(" ")[2].strip()
@@ -183,27 +188,76 @@ class Verifier:
         right; None if another request needs more than that."""
         if caller.payload.framed:
             return None  # its chunks are signed with the request's own signature
-        joined = request.headers.joined
-        signed = self._read_signed(request, dispatch.S3, joined[b"authorization"].decode("latin-1"))
-        entry = self._known(signed.claim.credential.access_key, signed.token)
+        authorization = request.headers.joined[templates.AUTHORIZATION].decode("latin-1")
+        signed = self._read_signed(request, dispatch.S3, authorization)
         names = signed.claim.names
-        if entry is None or templates.DATE not in names or templates.AUTHORIZATION in names:
+        if templates.DATE not in names or templates.AUTHORIZATION in names:
             return None
-        credential = signed.claim.credential
+        return self._resigning_of(
+            request,
+            template,
+            claim=signed.claim,
+            token=signed.token,
+            method=request.method,
+            query=sigv4.canonical_query(request.query),
+            payload_hash=signed.payload_hash,
+        )
+
+    def _resigning_url(
+        self,
+        request: asgi.Request,
+        caller: callers.Caller,
+        template: templates.Template,
+        presigned: presign.PresignV4,
+    ) -> Resigning | None:
+        """Return what verifies the next URLs of a presigned request whose signature is right; None
+        if another request needs more than that."""
+        if caller.payload is not chunked.UNSIGNED_PAYLOAD or templates.SHA256 in template.names:
+            return None  # what its body must be is another for each request
+        resigning = self._resigning_of(
+            request,
+            template,
+            claim=presigned.proof.claim,
+            token=presigned.security_token or request.headers.get("x-amz-security-token"),
+            method=presign.signed_method(request.method, request.query),
+            query=sigv4.canonical_query(request.query, without=WITHOUT_SIGNATURE),
+            payload_hash=chunked.UNSIGNED,
+        )
+        if resigning is not None:
+            resigning.expires_ms = presigned.expires_seconds * 1000
+        return resigning
+
+    def _resigning_of(
+        self,
+        request: asgi.Request,
+        template: templates.Template,
+        *,
+        claim: sigv4.Claim,
+        token: str | None,
+        method: str,
+        query: bytes,
+        payload_hash: str,
+    ) -> Resigning | None:
+        """Return what verifies the next signatures of a claim; None if its key is gone."""
+        credential = claim.credential
+        entry = self._known(credential.access_key, token)
+        if entry is None:
+            return None
         path, key = sigv4.canonical_path(request.raw_path, double_encoded=False), None
         has_payload = templates.SHA256 in template.names
         if template.tail_bytes:
             path, key = template.before_key(request.raw_path), templates.KEY
         pieces, between = sigv4.split_canonical(
-            method=request.method,
+            method=method,
             path=path,
-            query=sigv4.canonical_query(request.query),
-            headers=joined,
-            names=names,
-            payload_hash=signed.payload_hash,
+            query=query,
+            headers=request.headers.joined,
+            names=claim.names,
+            payload_hash=payload_hash,
             varying=template.names,
             key=key,
             payload=templates.SHA256 if has_payload else None,
+            time_in_query=templates.TIME_IN_QUERY if template.query_span else None,
         )
         return Resigning(
             signer=self._signer(entry.secret_key, credential),
@@ -249,7 +303,10 @@ class Verifier:
             if moment_ms is None:
                 return False
             self._stamp = (timestamp, moment_ms)
-        if abs(self._stamp[1] - now_ms) > limits.CLOCK_SKEW_MS_MAX:
+        age_ms = now_ms - self._stamp[1]
+        if age_ms < -limits.CLOCK_SKEW_MS_MAX:
+            return False
+        if age_ms >= resigning.expires_ms:
             return False
         if parts == resigning.latest:
             return True
@@ -270,6 +327,21 @@ class Verifier:
             return False
         resigning.latest = parts
         return True
+
+    def of_bytes(self, standing: Standing, parts: templates.Parts) -> Standing:
+        """Return the Standing of a presigned URL for requests of the same bytes.
+
+        standing: of its template; its signature is right. parts: its values.
+        """
+        resigning = standing.resigning
+        signed_at_ms = sigv4.parse_timestamp(parts[0].decode())
+        assert resigning is not None, "it is of a template"
+        assert signed_at_ms is not None, "its signature is right"
+        return standing._replace(
+            resigning=None,
+            from_ms=signed_at_ms - limits.CLOCK_SKEW_MS_MAX,
+            until_ms=min(standing.until_ms, signed_at_ms + resigning.expires_ms),
+        )
 
     def renew(self, caller: callers.Caller) -> callers.Caller:
         """Return a caller with the rights that it has now, after a wait for its body.
@@ -873,7 +945,8 @@ class Resigning(msgspec.Struct, kw_only=True):
     date, scope: of the credential, as the template has it. pieces: the canonical request between
     the values that differ; order: the number of each value among the parts. payload_index: that of
     the body's hash; None if it does not differ. latest: the parts of the latest right signature,
-    which is not computed again; empty before. Mutable.
+    which is not computed again; empty before. expires_ms: the age at which a signature holds no
+    more; that in a header holds for a difference of clocks. Mutable.
     """
 
     signer: sigv4.Signer
@@ -883,6 +956,7 @@ class Resigning(msgspec.Struct, kw_only=True):
     order: tuple[int, ...]
     payload_index: int | None
     latest: templates.Parts
+    expires_ms: int = limits.CLOCK_SKEW_MS_MAX + 1
 
 
 class Standing(NamedTuple):

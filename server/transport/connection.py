@@ -612,6 +612,8 @@ class Connection(asyncio.Protocol):
             "server": server,
             "state": self._app_state.copy() if self._app_state else {},
         }
+        if repeat.query:
+            scope["query_string"] = repeat.query
         if repeat.raw_path:
             scope["raw_path"] = repeat.raw_path
             text = repeat.raw_path.decode()

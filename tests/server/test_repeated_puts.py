@@ -1,5 +1,5 @@
-"""PUTs of objects whose heads come again with another key and another body: identified once, and
-verified, judged and stored each for itself."""
+"""PUTs of objects and presigned URLs whose heads come again with another key, body or signature:
+identified once, and verified, judged and answered each for itself."""
 
 from __future__ import annotations
 
@@ -264,6 +264,137 @@ def test_a_stream_of_puts_is_stored_alike_however_it_is_split(clocked, step):
 
     assert clocked.runner.run(talk()) == [200] * (len(bodies) + 1)
     assert [read(clocked, f"/raw/s{number}") for number in range(len(bodies))] == bodies
+
+
+def url_of(clocked, target, method="PUT", **keys):
+    """Return the target of a URL that is signed a second later than the one before."""
+    clocked.clock.now_ms += 1000
+    return clocked.url(target, method, **keys)
+
+
+def learn_urls(clocked, method="PUT", target="/raw/learnt", **keys):
+    """Send requests with URLs of their own until the next one is remembered."""
+    for number in range(8):
+        before = len(clocked.identified)
+        body = BODIES[number] if method == "PUT" else b""
+        clocked.send(method, url_of(clocked, f"{target}-{number}", method, **keys), SDK, body)
+        if len(clocked.identified) == before:
+            return
+    raise AssertionError("each URL is identified")
+
+
+def send_url(clocked, url, body=b"", method="PUT"):
+    before = len(clocked.identified)
+    answer = clocked.send(method, url, SDK, body)
+    return answer, len(clocked.identified) - before
+
+
+def test_a_presigned_put_of_another_key_and_body_is_not_identified(clocked):
+    learn_urls(clocked)
+    for number, body in enumerate(BODIES):
+        for target in (f"/raw/folder/{number}", "/raw/dt%3D1/a%20b", "/raw/k"):
+            answer, count = send_url(clocked, url_of(clocked, target), body)
+            assert (answer.status, count) == (200, 0)
+            assert read(clocked, target) == body
+
+
+def test_a_presigned_get_of_another_key_is_not_identified(clocked):
+    for number, body in enumerate(BODIES):
+        clocked.signed("PUT", f"/raw/{number}", body)
+    learn_urls(clocked, "GET")
+    for number, body in enumerate(BODIES):
+        url = url_of(clocked, f"/raw/{number}", "GET")
+        for _ in range(2):
+            answer, count = send_url(clocked, url, method="GET")
+            assert (answer.status, answer.body, count) == (200, body, 0)
+        assert len(clocked.program.application._entry._repeats._same) > number
+    absent, count = send_url(clocked, url_of(clocked, "/raw/absent", "GET"), method="GET")
+    assert (*code_of(absent), count) == (404, "NoSuchKey", 0)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_url_of_a_template_holds_from_its_time_to_its_end(clocked, method):
+    learn_urls(clocked, method)
+    body = BODIES[0] if method == "PUT" else b""
+    url = url_of(clocked, "/raw/k", method)
+    signed_at_ms = clocked.clock.now_ms // 1000 * 1000
+    for moment_ms, status in (
+        (signed_at_ms + 3600_000 - 1, 200),
+        (signed_at_ms + 3600_000, 403),
+        (signed_at_ms - limits.CLOCK_SKEW_MS_MAX, 200),
+        (signed_at_ms - limits.CLOCK_SKEW_MS_MAX - 1, 403),
+    ):
+        clocked.clock.now_ms = moment_ms
+        for _ in range(4):  # one that is read again is remembered by its bytes
+            answer, _ = send_url(clocked, url, body, method)
+            assert answer.status == status, moment_ms - signed_at_ms
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize(
+    ("pattern", "change"),
+    [
+        (r"X-Amz-Signature=(.)", lambda text: "1" if text == "0" else "0"),
+        (
+            r"X-Amz-Date=.{14}(.)",
+            lambda text: str((int(text) + 1) % 10) if text.isdigit() else text,
+        ),
+        (r"X-Amz-Date=(.{15})Z", lambda _: "2025%31%31T160000"),
+        (r"X-Amz-Expires=(....)", lambda _: "9999"),
+        (r"/raw/(k)", lambda _: "l"),
+        (r"&X-Amz-Exp()ires", lambda _: "&X-Amz-Date=20251121T160000Z"),
+    ],
+)
+def test_a_changed_url_of_a_template_is_refused(clocked, method, pattern, change):
+    clocked.signed("PUT", "/raw/l", b"another")
+    learn_urls(clocked, method)
+    body = BODIES[0] if method == "PUT" else b""
+    url = url_of(clocked, "/raw/k", method)
+    match = re.search(pattern, url)
+    changed = url[: match.start(1)] + change(match[1]) + url[match.end(1) :]
+    if changed != url:
+        answer, _ = send_url(clocked, changed, body, method)
+        assert answer.status in (400, 403)
+    other = "PUT" if method == "GET" else "GET"
+    refused, _ = send_url(clocked, url, BODIES[1] if other == "PUT" else b"", other)
+    assert code_of(refused) == (403, "SignatureDoesNotMatch")
+    assert (read(clocked, "/raw/k"), read(clocked, "/raw/l")) == (b"first", b"another")
+    assert send_url(clocked, url, body, method)[0].status == 200
+
+
+def test_urls_of_two_callers_are_of_two_templates(clocked):
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [NOT_ALLOWED]}).encode()
+    assert clocked.signed("PUT", "/raw?policy", policy).status == 204
+    learn_urls(clocked)
+    learn_urls(clocked, **test_resigned.ALICES)
+    mine, count = send_url(clocked, url_of(clocked, "/raw/denied"), BODIES[0])
+    assert (mine.status, count) == (200, 0)
+    hers = url_of(clocked, "/raw/denied", **test_resigned.ALICES)
+    refused, count = send_url(clocked, hers, BODIES[1])
+    assert (*code_of(refused), count) == (403, "AccessDenied", 0)
+    assert read(clocked, "/raw/denied") == BODIES[0]
+
+
+def test_a_condition_about_the_age_of_a_url_counts_for_each(clocked):
+    fresh = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::raw/*",
+        "Condition": {"NumericGreaterThan": {"s3:signatureAge": "60000"}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [fresh]}).encode()
+    assert clocked.signed("PUT", "/raw?policy", policy).status == 204
+    learn_urls(clocked, "GET", **test_resigned.ALICES)
+    url = url_of(clocked, "/raw/k", "GET", **test_resigned.ALICES)
+    clocked.clock.now_ms += 50_000
+    answer, count = send_url(clocked, url, method="GET")
+    assert (answer.status, count) == (200, 0)
+    clocked.clock.now_ms += 20_000
+    refused, count = send_url(clocked, url, method="GET")
+    assert (*code_of(refused), count) == (403, "AccessDenied", 0)
+    later = url_of(clocked, "/raw/k", "GET", **test_resigned.ALICES)
+    assert send_url(clocked, later, method="GET")[0].status == 200
 
 
 def learn_later(clocked, headers=LATER, size_bytes=20):

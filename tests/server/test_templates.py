@@ -246,6 +246,73 @@ def test_a_length_is_digits_alone_and_a_key_has_no_sign_of_base64():
         assert (template.parts(head) is not None) == is_harmless
 
 
+# Presigned URLs.
+
+QUERY = (
+    b"X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2F20251121%2Fus-east-1%2Fs3%2Faws4_request"
+    b"&X-Amz-Date=20251121T160000Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host&X-Amz-Signature="
+    + b"0123456789abcdef"
+    * 4
+)
+
+
+def url_head(query, headers=b""):
+    return b"GET /bucket/key?%b HTTP/1.1\r\nhost: a\r\n%b\r\n" % (query, headers)
+
+
+def presigned_of(head, query, **keyed):
+    return templates.of(head, Parsed(head).headers, **keyed, query=query)
+
+
+KEYED = {"path": b"/bucket/key", "key": b"key"}
+
+
+@pytest.mark.parametrize("keyed", [{}, KEYED], ids=["path", "key"])
+def test_the_time_and_the_signature_of_a_url_are_values(keyed):
+    head = url_head(QUERY, b"amz-sdk-invocation-id: 1\r\n")
+    template = presigned_of(head, QUERY, **keyed)
+    named = template.named(template.parts(head))
+    assert named[b"X-Amz-Date"] == b"20251121T160000Z"
+    assert named[b"X-Amz-Signature"] == b"0123456789abcdef" * 4
+    assert named[b"amz-sdk-invocation-id"] == b"1"
+    assert head[slice(*template.query_span)] == QUERY
+    other_query = QUERY.replace(b"20251121T16", b"20251122T17").replace(b"0123", b"3210")
+    other = url_head(other_query, b"amz-sdk-invocation-id: 2\r\n")
+    assert template.rest(other) == template.rest(head)
+    assert other[slice(*template.query_span)] == other_query
+    assert template.fill(Parsed(head).headers, template.parts(other)) == Parsed(other).headers
+    if keyed:
+        longer = with_key(other, b"a/longer-key")
+        assert template.rest(longer) == template.rest(head)
+        assert longer[slice(*template.query_span)] == other_query
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"&X-Amz-Date=20251121T160000Z", b""),
+        (b"&X-Amz-Date=20251121T160000Z", b"&X-Amz-Date=20251121T160000Z" * 2),
+        (b"20251121T160000Z", b"20251121T160000"),
+        (b"20251121T160000Z", b"20251121T160000%5A"),
+        (b"X-Amz-Date", b"X-Amz-Dat%65"),
+        (b"X-Amz-Date", b"x-amz-date"),
+        (b"&X-Amz-Signature=0", b"&X-Amz-Signature=G"),
+        (b"&X-Amz-Signature=", b"&X-Amz-Signatur="),
+    ],
+)
+def test_a_url_whose_time_or_signature_is_not_as_usual_has_no_template(old, new):
+    query = QUERY.replace(old, new, 1)
+    assert query != QUERY
+    assert presigned_of(url_head(query), query) is None
+    assert presigned_of(url_head(query), query, **KEYED) is None
+
+
+def test_a_url_beside_a_signature_in_the_header_or_another_query_has_no_template():
+    assert presigned_of(url_head(QUERY, b"authorization: a\r\n"), QUERY) is None
+    assert presigned_of(url_head(QUERY), QUERY + b"&a=b") is None
+    assert presigned_of(url_head(QUERY + b"#a"), QUERY) is None
+
+
 # Heads whose key differs.
 
 PLAIN_IN_PATH = string.ascii_letters + string.digits + "/_.~-"
