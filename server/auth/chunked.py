@@ -202,6 +202,7 @@ class ChunkDecoder:
         "_previous",
         "_raw_trailers",
         "_seed",
+        "_signed_trailers",
         "_state",
         "_trailer_bytes",
         "_trailer_signature",
@@ -212,6 +213,8 @@ class ChunkDecoder:
         assert payload.decoded_length is not None
         self._payload = payload
         self._seed = payload.seed
+        # The signature is there also if it is not checked, for want of a seed.
+        self._signed_trailers = payload.mode == "chunks-trailer"
         self._previous = payload.seed.signature if payload.seed else ""
         self._state: State = "size"
         self._buffer = bytearray()  # an unfinished line; never chunk data
@@ -283,7 +286,7 @@ class ChunkDecoder:
             text = line.removesuffix(b"\n").removesuffix(b"\r")
             self._take_trailer_line(text)
             if text:
-                self._bare_newline = self._seed is None and line[-2:] != b"\r\n"
+                self._bare_newline = not self._signed_trailers and line[-2:] != b"\r\n"
             return
         if not line.endswith(b"\r\n"):
             raise self._no_line_break()
@@ -339,10 +342,9 @@ class ChunkDecoder:
         self._hash = hashlib.sha256()
 
     def _take_trailer_line(self, line: bytes) -> None:
-        signed = self._seed is not None
         if not line:
             # A published form of the signed trailer has an empty line before the signature.
-            if signed and self._trailer_signature is None:
+            if self._signed_trailers and self._trailer_signature is None:
                 self._count_trailer_bytes(2)
                 return
             self._check_trailers()

@@ -148,6 +148,25 @@ def test_unsigned_trailers_as_minio_go_frames_them_decode_wherever_they_are_cut(
             decode(said, body[:stop])
 
 
+@pytest.mark.parametrize("ends", [b"\r\n", b"\n\r\n"])
+def test_signed_trailers_decode_also_where_no_signature_is_checked(ends):
+    """With `--no-auth`. LF CRLF is the published form, and that of minio-go."""
+    body = (
+        b"5;chunk-signature=%s\r\nhello\r\n0;chunk-signature=%s\r\n" % (b"a" * 64, b"b" * 64)
+        + b"x-amz-checksum-crc32:NhCmhg=="
+        + ends
+        + b"x-amz-trailer-signature:%s\r\n\r\n" % (b"c" * 64)
+    )
+    expected = (b"hello", {"x-amz-checksum-crc32": "NhCmhg=="})
+    said = payload("chunks-trailer", 5, "x-amz-checksum-crc32", seed=None)
+    for cut in range(len(body) + 1):
+        assert decode(said, body[:cut], body[cut:]) == expected
+    with pytest.raises(errors.IncompletePayload):
+        decode(said, body[:-2])
+    with pytest.raises(errors.MalformedChunk, match="bytes follow the end"):
+        decode(said, body + b"\r\n")
+
+
 @pytest.mark.parametrize("rest", [b"\r\n", b"x", b"\n", b"\rx", b"0\r\n\r\n"])
 def test_nothing_follows_the_line_after_unsigned_trailers(rest):
     for body in (
