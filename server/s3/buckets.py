@@ -117,7 +117,10 @@ async def create_bucket(services: engines.S3Services, call: calls.Call) -> asgi.
                 "You own a table bucket of this name. Use the s3tables API for table buckets.",
                 BucketName=operation.bucket,
             ) from None
-        existing = services.buckets.get(operation.bucket)
+        try:
+            existing = services.buckets.get(operation.bucket)
+        except storage_errors.NoSuchBucket:
+            raise taken from None  # deleted since: it was there in the transaction
         # The name may have gone to another account since.
         if existing.owner != call.principal.account_id:
             raise

@@ -868,9 +868,7 @@ def parse_checksum_type(headers: preconditions.HeaderView) -> model.ChecksumType
 
 def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> dict[str, str]:
     """Return the tags by key; raises TooManyTags, or InvalidTag for one that breaks a rule."""
-    if len(tags) > tags_max:
-        what = "Object" if tags_max == TAGS_MAX else "Bucket"
-        raise errors.TooManyTags(f"{what} tags cannot be greater than {tags_max}")
+    _check_count_of_tags(len(tags), tags_max)
     values: dict[str, str] = {}
     for name, value in tags:
         if not name or len(name) > TAG_KEY_CHARS_MAX or not _fits_tag(name):
@@ -890,6 +888,12 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
             raise errors.InvalidTag("Cannot provide multiple Tags with the same key", TagKey=name)
         values[name] = value
     return values
+
+
+def _check_count_of_tags(count: int, tags_max: int) -> None:
+    if count > tags_max:
+        what = "Object" if tags_max == TAGS_MAX else "Bucket"
+        raise errors.TooManyTags(f"{what} tags cannot be greater than {tags_max}")
 
 
 def _fits_tag(text: str) -> bool:
@@ -1042,11 +1046,12 @@ def _storage_class(value: str) -> str:
 def _parse_tagging(value: str) -> dict[str, str]:
     """Return the tags of a header. Raises InvalidArgument, TooManyTags, and InvalidTag for a
     reserved key."""
+    parts = [part for part in value.split("&") if part]
+    _check_count_of_tags(len(parts), TAGS_MAX)
     try:
-        pairs = urllib.parse.parse_qsl(
-            value, keep_blank_values=True, errors="strict", max_num_fields=TAGS_MAX + 1
+        return check_tags(
+            urllib.parse.parse_qsl("&".join(parts), keep_blank_values=True, errors="strict")
         )
-        return check_tags(pairs)
     except errors.InvalidTag as invalid:
         if invalid.fields["TagKey"].startswith(RESERVED_TAG_PREFIX):
             raise

@@ -125,6 +125,27 @@ def test_a_bucket_that_has_what_is_asked_for_is_created_again(
     s3.delete_bucket(Bucket="as-wanted")
 
 
+def test_a_bucket_that_goes_while_it_is_created_again_was_there(
+    store: kit.ObjectStore, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No CreateBucket answers that there is no such bucket."""
+    s3.create_bucket(Bucket="going")
+    create = store.storage.buckets.create
+
+    async def create_and_lose(name: str, **options: Any) -> None:
+        try:
+            await create(name, **options)
+        finally:
+            bucket = store.storage.buckets.get(name)
+            await store.storage.buckets.delete(name, bucket_id=bucket.bucket_id)
+
+    monkeypatch.setattr(store.storage.buckets, "create", create_and_lose)
+    answer = kit.call(store, "PUT", "/going")
+    assert (answer.status, answer.code) == (409, "BucketAlreadyExists")
+    monkeypatch.undo()
+    s3.create_bucket(Bucket="going")
+
+
 @pytest.mark.parametrize("region", ["EU", "eu-west-1", "eu-central-1"])
 def test_a_bucket_of_another_location_is_not_created_again(
     s3: Any, store: kit.ObjectStore, region: str

@@ -150,6 +150,16 @@ def test_eleven_tags_are_too_many() -> None:
         fields.check_tags([(str(n), "v") for n in range(11)])
 
 
+@pytest.mark.parametrize("count", [11, 12, 1000])
+def test_a_header_of_too_many_tags_says_so(count: int) -> None:
+    value = "&".join(f"k{n}=v" for n in range(count))
+    with pytest.raises(errors.TooManyTags):
+        fields.parse_written({"x-amz-tagging": value})
+    ten = "&&".join(f"k{n}=v" for n in range(10)) + "&" * 1000
+    written, _ = fields.parse_written({"x-amz-tagging": ten})
+    assert len(written.tags) == 10
+
+
 def test_ten_tags_of_the_longest_kind_are_taken() -> None:
     tags = [(f"{n}" + "k" * 127, "v" * 256) for n in range(10)]
     assert fields.check_tags(tags) == dict(tags)
