@@ -266,8 +266,11 @@ class ChunkDecoder:
         """Take bytes up to the end of a line, process a whole line, and return the new position."""
         newline = data.find(b"\n", position)
         stop = len(data) if newline < 0 else newline + 1
-        room = limits.CHUNK_HEADER_BYTES_MAX - len(self._buffer)
+        is_break = self._state in ("data-end", "end", "empty-line")
+        room = (2 if is_break else limits.CHUNK_HEADER_BYTES_MAX) - len(self._buffer)
         if stop - position > room:
+            if is_break:
+                raise self._no_line_break()
             raise errors.MalformedChunk(
                 f"a line of the aws-chunked framing is longer than {limits.CHUNK_HEADER_BYTES_MAX} "
                 "bytes"
@@ -277,7 +280,7 @@ class ChunkDecoder:
             line = bytes(self._buffer)
             self._buffer.clear()
             self._take_whole_line(line)
-        elif self._state in ("data-end", "end", "empty-line") and self._buffer != b"\r":
+        elif is_break and self._buffer != b"\r":
             raise self._no_line_break()
         return stop
 

@@ -189,6 +189,19 @@ def test_only_an_empty_line_follows_unsigned_trailers_that_end_by_a_bare_newline
             decode(said, *portions)
 
 
+@pytest.mark.parametrize("start", [b"1\r\na", b"1\r\na\r\n0\r\nx-a:1\n\r\n"])
+def test_much_that_comes_in_place_of_a_line_break_is_named_alike_however_it_is_cut(start):
+    said = payload("unsigned-trailer", 1, "x-a", seed=None)
+    for rest in (b"x" * 3000, b"x" * 3000 + b"\n", b"\r" * 3000, b"\r" + b"x" * 1200):
+        body = start + rest
+        messages = set()
+        for portions in ([body], [body[i : i + 1] for i in range(len(body))], [start, rest]):
+            with pytest.raises(errors.MalformedChunk) as caught:
+                decode(said, *portions)
+            messages.add(str(caught.value))
+        assert len(messages) == 1
+
+
 def test_framing_may_be_cut_anywhere():
     body = signed_body([b"hello", b"\r\n;="], [("x-amz-checksum-crc32", "AAAAAA==")])
     said = payload("chunks-trailer", 9, "x-amz-checksum-crc32")
