@@ -411,8 +411,8 @@ def find_readable(
 def refusing_marker() -> Iterator[None]:
     """Within the block, raise IsDeleteMarker where the newest version is a delete marker.
 
-    Operations on the tags and the list of an object answer so on AWS; a read of its body finds no
-    key.
+    Operations on the tags of an object, and PutObjectAcl, answer so on AWS; reads of its body and
+    of its access control list find no key.
     """
     try:
         yield

@@ -805,8 +805,9 @@ def parse_source(headers: preconditions.HeaderView) -> CopySource:
 
 
 def _source_conditions(headers: preconditions.HeaderView) -> conditions.ReadConditions:
-    if any(name.startswith("x-amz-copy-source-if-") for name, _ in headers.items()):
-        return preconditions.parse_read(headers, prefix="x-amz-copy-source-")
+    prefix = conditions.COPY_SOURCE_PREFIX
+    if any(name.startswith(f"{prefix}if-") for name, _ in headers.items()):
+        return preconditions.parse_read(headers, prefix=prefix)
     return preconditions.NO_CONDITIONS
 
 
