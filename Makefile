@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-all suite jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test test-all jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,13 +30,10 @@ setup-all: ## prepare everything: server, Spark with its jars, other clients of 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
 test test-all test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRITEBYTECODE :=
 
-test: LESS := and not further
-test: suite ## run the checks and the tests that each change needs (the first time, prepare everything)
+# Tests marked `further` show more of what others show; ALL=1 runs them too.
+LESS = $(if $(ALL),,and not further)
 
-test-all: suite ## run the checks and the whole test-suite, as continuous integration does
-
-# The tests of both; LESS leaves some out.
-suite:
+test: ## run the checks and the tests that each change needs; ALL=1: the whole test-suite
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory jars & jars=$$!; \
 		$(MAKE) --no-print-directory check || { code=$$?; wait $$jars; exit $$code; }; \
@@ -65,6 +62,9 @@ coverage: ## measure what started programs execute; fails if it fell
 		tests/test_mini.py tests/crash/test_kill_server.py \
 		-m "not spark and not clients and not long" $(ARGS)
 	@$(BIN)/coverage combine -q && $(BIN)/coverage report
+
+test-all: ## run the checks and the whole test-suite, as continuous integration does
+	@$(MAKE) --no-print-directory test ALL=1
 
 test-clients: ## the whole client matrix, with what `make test` has of it
 	@$(PROVISION) server test spark
