@@ -221,8 +221,8 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
             expects=ruling.expects,
         )
 
-    await check()
     try:
+        await check()
         info = await engines.settle(call, bucket, key, complete, judge=judge)
     except (storage_errors.InvalidPart, storage_errors.PartOutOfOrder) as refused:
         raise type(refused)(str(refused), **refused.fields, upload_id=upload_id) from None

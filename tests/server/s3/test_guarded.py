@@ -214,8 +214,9 @@ def test_a_body_made_of_parts_is_looked_at_before_it_gets_its_name(
             client.complete_multipart_upload(**wrong)
     assert kit.call(place, "HEAD", "/guarded/seen/parts").status == 404
     other = {**wrong, "MultipartUpload": {"Parts": [{"PartNumber": 9, "ETag": '"none"'}]}}
-    with pytest.raises(botocore.exceptions.ClientError, match="InvalidPart"):
+    with pytest.raises(botocore.exceptions.ClientError, match="InvalidPart") as unknown:
         client.complete_multipart_upload(**other)
+    assert unknown.value.response["Error"]["UploadId"] == wrong["UploadId"]
     right = upload("seen/parts", large, b"YZ")
     completed = client.complete_multipart_upload(**right)
     assert client.complete_multipart_upload(**right)["ETag"] == completed["ETag"]
