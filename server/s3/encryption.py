@@ -60,6 +60,11 @@ def take(headers: dict[str, str]) -> None:
         del headers[HEADER]
 
 
+def is_wanted(request: asgi.Request) -> bool:
+    """Return whether a request asks for encryption, in a header or in a presigned URL's query."""
+    return HEADER in request.headers or any(name.lower() == HEADER for name, _ in request.pairs)
+
+
 def without(values: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a form without the one that asks for SSE-S3; see `take`."""
     return {name: text for name, text in values.items() if (name, text) != (HEADER, AES256)}

@@ -306,7 +306,7 @@ async def _copy_object(services: engines.S3Services, call: calls.Call) -> asgi.R
         and operation.metadata_directive == "COPY"
         and operation.tagging_directive == "COPY"
         and not operation.storage_class_given
-        and call.request.headers.get(encryption.HEADER) is None
+        and not encryption.is_wanted(call.request)
     ):
         raise errors.InvalidRequest(
             "This copy request is illegal because it is trying to copy an object to itself "

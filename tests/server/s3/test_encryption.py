@@ -12,6 +12,7 @@ import pytest
 from server import config
 from tests.kit import post_forms
 from tests.kit import s3 as kit
+from tests.server.s3 import test_presigned
 
 AES256 = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 BODY = b"x" * 100
@@ -75,6 +76,9 @@ def test_an_object_is_copied_to_itself_if_the_copy_asks_for_encryption(
         s3.copy_object(**copy)
     assert code_of(refused) == "InvalidRequest"
     assert s3.copy_object(**copy, ServerSideEncryption="AES256")["ServerSideEncryption"] == "AES256"
+    wanted = {"x-amz-copy-source": "bbb/itself", "x-amz-server-side-encryption": "AES256"}
+    presigned = test_presigned.signed_with(encrypted, "PUT", "/bbb/itself", wanted)
+    assert kit.send(encrypted, "PUT", presigned).status == 200
     read = s3.get_object(Bucket="bbb", Key="itself")
     assert (read["Body"].read(), read["Metadata"]) == (BODY, {"a": "b"})
 
