@@ -110,8 +110,21 @@ def _signature(error: Exception) -> Fields:
         ("AWSAccessKeyId", error.access_key),
         ("StringToSign", error.string_to_sign),
         ("SignatureProvided", error.signature_provided),
-        ("CanonicalRequest", error.canonical_request),
+        ("StringToSignBytes", _bytes_of(error.string_to_sign)),
+        *(
+            ()  # forms and version 2 have none
+            if not error.canonical_request
+            else (
+                ("CanonicalRequest", error.canonical_request),
+                ("CanonicalRequestBytes", _bytes_of(error.canonical_request)),
+            )
+        ),
     )
+
+
+def _bytes_of(text: str) -> str:
+    """Return a text's bytes in hexadecimal, as S3 shows what a client should have signed."""
+    return text.encode("latin-1", "replace").hex(" ")
 
 
 def _delete_marker(error: Exception) -> Fields:

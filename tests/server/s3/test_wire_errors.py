@@ -96,6 +96,26 @@ def test_the_quotes_of_a_message_stand_as_they_are() -> None:
     assert ET.fromstring(answer.body).findtext("Resource") == '/b/"k"'
 
 
+@pytest.mark.parametrize("canonical", ["GET\n/b/\xe9\n\nhost:a\n", ""])
+def test_a_wrong_signature_is_told_what_should_have_been_signed_also_in_bytes(
+    canonical: str,
+) -> None:
+    error = auth_errors.SignatureDoesNotMatch(
+        "no match",
+        access_key="A",
+        signature_provided="ff",
+        string_to_sign="AWS4\n\xe9",
+        canonical_request=canonical,
+    )
+    answer = wire_errors.encode(error, method="GET", resource="/b", request_id="1234")
+    assert isinstance(answer.body, bytes)
+    root = ET.fromstring(answer.body)
+    assert root.findtext("StringToSignBytes") == "41 57 53 34 0a e9"
+    shown = root.findtext("CanonicalRequestBytes")
+    assert shown == (canonical.encode("latin-1").hex(" ") or None)
+    assert root.findtext("CanonicalRequest") == (canonical or None)
+
+
 @pytest.mark.parametrize(
     ("error_class", "status", "code"),
     [
