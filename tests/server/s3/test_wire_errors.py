@@ -97,7 +97,7 @@ def test_the_quotes_of_a_message_stand_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("canonical", ["GET\n/b/\xe9\n\nhost:a\n", ""])
-def test_a_wrong_signature_is_told_what_should_have_been_signed_also_in_bytes(
+def test_the_answer_to_a_wrong_signature_shows_in_bytes_what_should_be_signed(
     canonical: str,
 ) -> None:
     error = auth_errors.SignatureDoesNotMatch(
