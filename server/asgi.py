@@ -61,8 +61,8 @@ WRITER = "boathouse.writer"
 
 
 WHOLE = "boathouse.whole"
-"""The scope's extension with the bytes of the request's head, if it came alone, with all of its
-body."""
+"""The scope's extension with the bytes of the request's head, if it came alone or with the
+beginning of its body, and may be remembered."""
 TLS_VERSION = "boathouse.tls_version"
 """The scope's extension with the version of the connection's TLS, such as 1.3; absent without."""
 REPEAT = "boathouse.repeat"

@@ -405,6 +405,9 @@ class Exchange:
     ) -> None:
         """Store the parsed form of a request for heads of its template, None for the same bytes."""
         request = visit.request
+        body_bytes = request.content_length or 0
+        if not body_bytes and _must_close(request):
+            return  # nothing follows, but the connection ends after the answer
         standing = self._verifier.standing(request, call.caller, template)
         if standing is None:
             return
@@ -420,7 +423,7 @@ class Exchange:
             value=call.value,
             context=None if call.context is None else call.context.anew(),
             standing=standing,
-            body_bytes=request.content_length or 0,
+            body_bytes=body_bytes,
             expects=request.writer is not None and request.writer.expects,
         )
         if template is None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 METHODS_SIGNED_ANEW: Final = ("GET", "HEAD")
 TOKEN: Final = b"x-amz-security-token"
 AGENT: Final = b"user-agent"
+EXPECT: Final = b"expect"
 
 T = TypeVar("T")
 
@@ -137,7 +138,7 @@ class Repeats:
 
     def _with_parts(self, signed: _Signed, head: bytes, parts: templates.Parts) -> Repeat | None:
         """Return what a head means that differs from one of a template in its values alone; None if
-        a value about its body is malformed."""
+        a value about its body is malformed, or if it has none and expects `100 Continue`."""
         template, first, before_key = signed
         value, operation, raw_path, body_bytes = first.value, first.operation, b"", 0
         key = None
@@ -146,6 +147,8 @@ class Repeats:
             key = templates.text_of_key(parts[-1])
         if template.length_index is not None:
             body_bytes = int(parts[template.length_index])
+            if not body_bytes and EXPECT in first.headers.joined:
+                return None  # see `Exchange`: the connection may end after the answer
             if operation is not None:
                 assert operation.with_body is not None, "its body differs"
                 value = operation.with_body(value, key, template.named(parts))
@@ -255,7 +258,13 @@ class Repeats:
         self, head: bytes, request: asgi.Request, key: bytes, has_body: bool, query: bytes
     ) -> templates.Template | None:
         template = templates.of(
-            head, request.headers.raw, request.raw_path, key, has_body=has_body, query=query
+            head,
+            request.headers.raw,
+            request.raw_path,
+            key,
+            has_body=has_body,
+            query=query,
+            parameters=request.pairs,
         )
         if template is None:
             return None

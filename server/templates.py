@@ -46,6 +46,7 @@ TIME_IN_QUERY: Final = b"X-Amz-Date"
 SIGNATURE_IN_QUERY: Final = b"X-Amz-Signature"
 LENGTH: Final = b"content-length"
 SHA256: Final = b"x-amz-content-sha256"
+DECODED_LENGTH: Final = b"x-amz-decoded-content-length"
 SIGNATURE: Final = b"Signature="
 KEY: Final = b":key"
 """The name of the key among the values. No header has it."""
@@ -59,6 +60,7 @@ _HARMLESS_OF_BODY: Final = _HARMLESS_BESIDE_KEY + b"+"
 _DATE_VALUE: Final = re.compile(rb"[0-9]{8}T[0-9]{6}Z")
 _SIGNATURE_VALUE: Final = re.compile(rb"[0-9a-f]{64}")
 _OTHER_VALUE: Final = re.compile(rb"[A-Za-z0-9=-]{1,64}")
+_LOOKED_FOR: Final = frozenset({DATE, AUTHORIZATION, DECODED_LENGTH, b"date", b"transfer-encoding"})
 _VALUES_OF_BODY: Final[Mapping[bytes, re.Pattern[bytes]]] = {
     LENGTH: re.compile(rb"[0-9]{1,15}"),
     SHA256: re.compile(rb"[0-9a-f]{64}"),
@@ -246,16 +248,19 @@ def of(
     *,
     has_body: bool = False,
     query: bytes = b"",
+    parameters: Sequence[tuple[str, str]] = (),
 ) -> Template | None:
     """Return the template of a signed head; None for an unusual head.
 
     headers: what httptools made of it, with lower-case names. path, key: the path of a head whose
     key differs, and the key, with which it ends. has_body: a body follows, which other heads of the
     template have another of. query: of a presigned URL; empty where the header has the signature.
+    parameters: of the query, decoded.
     Unusual are a time or a signature that is absent, doubled or of another form, a Date header,
-    which is another in each second, a body that is framed by something else than one length, bytes
-    that mean something else to httptools than the lines of a head, and a path with a key that is
-    not where this module would search it.
+    which is another in each second, a body that is framed by something else than one length, a
+    value about the body that the head says a second time, in the query or as a decoded length,
+    bytes that mean something else to httptools than the lines of a head, and a path with a key that
+    is not where this module would search it.
     """
     positions = _positions(head, headers)
     if positions is None:
@@ -265,11 +270,14 @@ def of(
         patterns.update(_VALUES_OF_BODY)
     places: dict[bytes, int] = {}
     for index, (name, _) in enumerate(headers):
-        if name in patterns or name in (DATE, AUTHORIZATION, b"date", b"transfer-encoding"):
+        if name in patterns or name in _LOOKED_FOR:
             if name in places:
                 return None
             places[name] = index
+    in_query = {name.lower().encode("utf-8", "replace") for name, _ in parameters}
     if has_body and (LENGTH not in places or b"transfer-encoding" in places):
+        return None
+    if has_body and (DECODED_LENGTH in places or DECODED_LENGTH in in_query):
         return None
     if b"date" in places:
         return None
@@ -279,6 +287,8 @@ def of(
         if name in places and pattern.fullmatch(headers[places[name]][1])
     ]
     if has_body and LENGTH not in others:
+        return None
+    if not in_query.isdisjoint(others):
         return None
     query_span = None
     if query:

@@ -940,7 +940,7 @@ class Verifier:
 
 
 class Resigning(msgspec.Struct, kw_only=True):
-    """What verifies a signature in the header over a request that was signed before.
+    """What verifies another signature, in header or query, over a request that was signed before.
 
     date, scope: of the credential, as the template has it. pieces: the canonical request between
     the values that differ; order: the number of each value among the parts. payload_index: that of
@@ -981,8 +981,8 @@ class _Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request creates one: it costs a third of a named tuple.
 
     payload_hash: its text in the canonical request; empty if it is computed from the body. head:
-    the cache key of its claim; empty if it is cached already or must not be. asked: the query's
-    parameters if they are to be cached.
+    the cache key of its claim; empty if it is cached already or must not be. presigned: the
+    query's parameters if they are to be cached.
     """
 
     claim: sigv4.Claim

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import json
 import re
+import urllib.parse
 import zlib
 from xml.etree import ElementTree
 
@@ -195,6 +196,44 @@ def test_a_malformed_digest_is_refused_as_in_a_first_request(clocked, name, valu
     learn(clocked, lambda body: {**SDK, **digests_of(body)})
     again = refused()
     assert code_of(first) == code_of(again) == expected
+    assert read(clocked, "/raw/k") == b"first"
+
+
+@pytest.mark.parametrize("place", ["header", "query"])
+def test_a_body_has_the_decoded_length_that_its_head_says(clocked, place):
+    name = "x-amz-decoded-content-length"
+    query = f"?{name}=20" if place == "query" else ""
+    headers = {**SDK, name: "20"} if place == "header" else SDK
+    for number, body in enumerate(BODIES):
+        assert put(clocked, f"/raw/{number}{query}", body, headers)[0].status == 200
+    refused, _ = put(clocked, f"/raw/k{query}", b"x" * 15, headers)
+    assert code_of(refused) == (400, "IncompleteBody")
+    assert read(clocked, "/raw/k") == b"first"
+
+
+@pytest.mark.parametrize("is_presigned", [False, True])
+def test_a_digest_in_the_query_is_the_one_in_the_header(clocked, is_presigned):
+    name = "x-amz-checksum-crc32"
+    query = f"?{name}={urllib.parse.quote(digests_of(BODIES[0])[name], safe='')}"
+
+    def sent(target, body):
+        headers = {name: digests_of(body)[name]}
+        if not is_presigned:
+            return put(clocked, f"{target}{query}", body, {**SDK, **headers})[0]
+        clocked.clock.now_ms += 1000
+        prepared = requesting.signed(
+            "PUT",
+            f"http://{HOST}{target}{query}",
+            headers.items(),
+            at_ms=clocked.clock.now_ms,
+            expires_seconds=3600,
+            **KEYS,
+        )
+        return clocked.send("PUT", prepared.url.partition(HOST)[2], headers, body)
+
+    for number in range(8):
+        assert sent(f"/raw/{number}", BODIES[0]).status == 200
+    assert code_of(sent("/raw/k", BODIES[1])) == (400, "InvalidRequest")
     assert read(clocked, "/raw/k") == b"first"
 
 
@@ -475,6 +514,47 @@ def test_a_refused_put_with_a_remembered_head_is_not_asked_for_its_body(clocked)
         clocked.runner.run(talk())
     finally:
         KEYS.update(original)
+
+
+@pytest.mark.parametrize(
+    "more", [{"Expect": "100-continue"}, {"Expect": "x"}, {"Transfer-Encoding": "chunked"}]
+)
+def test_each_answer_to_a_head_that_ends_its_connection_says_so(clocked, more):
+    url = clocked.url("/raw/k")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in more.items())
+    head = f"GET {url} HTTP/1.1\r\nhost: {HOST}\r\n{lines}\r\n".encode()
+    body = b"0\r\n\r\n" if "Transfer-Encoding" in more else b""
+
+    async def talk():
+        reader, writer = await asyncio.open_connection(*clocked.port._address)
+        # The head of a connection's first request is parsed.
+        writer.write(head_of(clocked, "/raw/first", BODIES[0], SDK) + BODIES[0])
+        assert (await answer_of(reader))[0] == 200
+        writer.write(head + body)
+        status, answer = await answer_of(reader)
+        assert await asyncio.wait_for(reader.read(), waits.WAIT_SECONDS) == b""
+        writer.close()
+        return status, b"connection: close" in answer
+
+    for _ in range(4):
+        assert clocked.runner.run(talk()) == (200, True)
+
+
+def test_a_refused_put_without_a_body_ends_its_connection_as_one_with_a_body(clocked):
+    headers = {**LATER, "If-None-Match": "*"}
+
+    async def talk():
+        reader, writer = await learn_later(clocked, headers)
+        for number in range(8):
+            await put_later(clocked, reader, writer, f"/raw/{number}", b"x" * 5, headers)
+        writer.write(head_of(clocked, "/raw/k", b"", headers))
+        status, head = await answer_of(reader)
+        assert status == 412
+        assert b"connection: close" in head
+        assert await asyncio.wait_for(reader.read(), waits.WAIT_SECONDS) == b""
+        writer.close()
+
+    clocked.runner.run(talk())
 
 
 def test_a_client_that_leaves_within_a_body_stores_nothing(clocked):
