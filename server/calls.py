@@ -28,9 +28,9 @@ Demanding: TypeAlias = Callable[[Any, "Call"], tuple[model.Demand, ...]]
 WithKey: TypeAlias = Callable[[Any, str], Any]
 """Returns an operation's value with another key."""
 
-WithBody: TypeAlias = Callable[[Any, str | None, Mapping[bytes, bytes]], Any]
+WithBody: TypeAlias = Callable[[Any, str | None, int, Mapping[bytes, bytes]], Any]
 """Returns an operation's value with another key, None for the same, and with another body's length
-and digests, by the lower-case names of their headers; None if one of them is malformed."""
+and digests, these by the lower-case names of their headers; None if one of them is malformed."""
 
 OnDenial: TypeAlias = Callable[[Any, "Call"], None]
 """Raises the error that a denied caller sees in place of AccessDenied, or returns."""

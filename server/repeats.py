@@ -19,7 +19,7 @@ refuses: a repeat whose proof does not hold takes the usual way, which knows the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -34,6 +34,8 @@ METHODS_SIGNED_ANEW: Final = ("GET", "HEAD")
 TOKEN: Final = b"x-amz-security-token"
 AGENT: Final = b"user-agent"
 EXPECT: Final = b"expect"
+
+_NO_DIGESTS: Final[Mapping[bytes, bytes]] = {}
 
 T = TypeVar("T")
 
@@ -151,7 +153,8 @@ class Repeats:
                 return None  # see `Exchange`: the connection may end after the answer
             if operation is not None:
                 assert operation.with_body is not None, "its body differs"
-                value = operation.with_body(value, key, template.named(parts))
+                digests = template.named(parts) if template.has_digests else _NO_DIGESTS
+                value = operation.with_body(value, key, body_bytes, digests)
                 if value is None:
                     return None
         elif key is not None and operation is not None:

@@ -73,6 +73,7 @@ _VALUES_OF_BODY: Final[Mapping[bytes, re.Pattern[bytes]]] = {
 }
 """The headers about a body, and the form of their values. A length has as many digits in all heads
 of a template."""
+_DIGESTS: Final = _VALUES_OF_BODY.keys() - {LENGTH}
 
 
 class Template:
@@ -84,7 +85,7 @@ class Template:
     byte and end of the query of a presigned URL, counted alike. searched_from: where the search for
     the slash before the key begins. tail_bytes: how many bytes a head has behind the key; 0 if the
     key does not differ. length_index: the number of the body's length among the names; None of a
-    head without a body.
+    head without a body. has_digests: whether digests of the body differ too.
     """
 
     __slots__ = (
@@ -92,6 +93,7 @@ class Template:
         "_harmless",
         "_pick_parts",
         "_pick_rest",
+        "has_digests",
         "indexes",
         "length_index",
         "names",
@@ -118,6 +120,7 @@ class Template:
         self.searched_from = searched_from
         self.tail_bytes = tail_bytes
         self.length_index = names.index(LENGTH) if LENGTH in names else None
+        self.has_digests = not _DIGESTS.isdisjoint(names)
         self._harmless = _HARMLESS_BESIDE_KEY if tail_bytes else _HARMLESS
         if self.length_index is not None:
             self._harmless = _HARMLESS_OF_BODY

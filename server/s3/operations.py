@@ -592,22 +592,22 @@ def parse_put_object(bucket: str, key: str, query: Query, headers: Headers) -> P
 
 
 def put_with_body(
-    value: PutObject, key: str | None, sent: Mapping[bytes, bytes]
+    value: PutObject, key: str | None, size_bytes: int, digests: Mapping[bytes, bytes]
 ) -> PutObject | None:
     """Return the PutObject of another key and body; None if a digest is malformed.
 
-    key: None for the same. sent: length and digests of the body, by their headers.
+    key: None for the same. digests: of the body, by their headers.
     """
     integrity = value.integrity
     if integrity is not fields.NO_INTEGRITY:
         try:
-            integrity = fields.integrity_with(integrity, sent)
+            integrity = fields.integrity_with(integrity, digests)
         except errors.S3Error:
             return None
     return PutObject(
         bucket=value.bucket,
         key=value.key if key is None else key,
-        size_bytes=int(sent[b"content-length"]),
+        size_bytes=size_bytes,
         written=value.written,
         integrity=integrity,
         conditions=value.conditions,
