@@ -260,8 +260,7 @@ class Request:
     @property
     def tls_version(self) -> str:
         """The version of the connection's TLS, such as 1.3; empty without TLS."""
-        version: str = self._scope.get("extensions", _NO_EXTENSIONS).get(TLS_VERSION, "")
-        return version
+        return self.extension(TLS_VERSION) or ""
 
     @property
     def segments(self) -> tuple[str, ...]:

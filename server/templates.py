@@ -258,12 +258,11 @@ def of(
     headers: what httptools made of it, with lower-case names. path, key: the path of a head whose
     key differs, and the key, with which it ends. has_body: a body follows, which other heads of the
     template have another of. query: of a presigned URL; empty where the header has the signature.
-    parameters: of the query, decoded.
-    Unusual are a time or a signature that is absent, doubled or of another form, a Date header,
-    which is another in each second, a body that is framed by something else than one length, a
-    value about the body that the head says a second time, in the query or as a decoded length,
-    bytes that mean something else to httptools than the lines of a head, and a path with a key that
-    is not where this module would search it.
+    parameters: of the query, decoded. Unusual are a time or a signature that is absent, doubled or
+    of another form, a Date header, which is another in each second, a body that is framed by
+    something else than one length, a value about the body that the head says a second time, in the
+    query or as a decoded length, bytes that mean something else to httptools than the lines of a
+    head, and a path with a key that is not where this module would search it.
     """
     positions = _positions(head, headers)
     if positions is None:

@@ -227,7 +227,7 @@ def parse_complete(data: bytes) -> tuple[NamedPart, ...]:
     if not root.children:
         raise errors.InvalidRequest("You must specify at least one part")
     parts = tuple(_part(child) for child in root.children)
-    if not 1 <= len(parts) <= fields.PARTS_MAX:
+    if len(parts) > fields.PARTS_MAX:
         raise _malformed()
     return tuple(
         part

@@ -391,9 +391,8 @@ def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, st
 
     Presigned URLs have them there: the names that begin with `x-amz-`, with signature version 4
     also If-Match and If-None-Match, with version 2 (boto3) Content-MD5 and Content-Type. The
-    signature covers them. Raises
-    InvalidRequest for one that comes twice, that differs from the header of the same name, or whose
-    value a header cannot have.
+    signature covers them. Raises InvalidRequest for one that comes twice, that differs from the
+    header of the same name, or whose value a header cannot have.
 
     A CRC32 of no bytes is not taken: the JavaScript SDK signs it for every upload, because it has
     no body yet when it presigns.

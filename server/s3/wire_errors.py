@@ -106,19 +106,18 @@ def _layout(error: Exception) -> Fields:
 
 def _signature(error: Exception) -> Fields:
     assert isinstance(error, auth_errors.SignatureDoesNotMatch)
-    return (
+    fields = (
         ("AWSAccessKeyId", error.access_key),
         ("StringToSign", error.string_to_sign),
         ("SignatureProvided", error.signature_provided),
         ("StringToSignBytes", _bytes_of(error.string_to_sign)),
-        *(
-            ()  # forms and version 2 have none
-            if not error.canonical_request
-            else (
-                ("CanonicalRequest", error.canonical_request),
-                ("CanonicalRequestBytes", _bytes_of(error.canonical_request)),
-            )
-        ),
+    )
+    if not error.canonical_request:  # forms and version 2 have none
+        return fields
+    return (
+        *fields,
+        ("CanonicalRequest", error.canonical_request),
+        ("CanonicalRequestBytes", _bytes_of(error.canonical_request)),
     )
 
 

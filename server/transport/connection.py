@@ -57,7 +57,8 @@ CLOSING: Final = b"connection: close\r\n\r\n"
 WITH_BODY: Final = (b"POST ", b"PUT ")
 HEAD_END: Final = b"\r\n\r\n"
 FRAMING: Final = (b"content-length", b"transfer-encoding")
-FRAMED_BY_LENGTH: Final = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n"
+FRAMED: Final = b"POST / HTTP/1.1\r\nhost: a\r\n%b\r\n"
+FRAMED_BY_LENGTH: Final = FRAMED % b"content-length: %d\r\n"
 """A head for a parser that is to go on with a body of so many bytes."""
 HOLDINGS: Final = "boathouse_holdings"
 TURNS: Final = "boathouse_turns"
@@ -907,12 +908,7 @@ def _check_framing(headers: Headers) -> None:
 def _framing_of(headers: Headers) -> bytes:
     """Return a head with the framing of these headers: what a fresh parser needs to go on with the
     body of a request that asked for another protocol."""
-    lines = [
-        b"%b: %b\r\n" % (name, value)
-        for name, value in headers
-        if name in (b"content-length", b"transfer-encoding")
-    ]
-    return b"POST / HTTP/1.1\r\nhost: a\r\n" + b"".join(lines) + b"\r\n"
+    return FRAMED % b"".join([b"%b: %b\r\n" % each for each in headers if each[0] in FRAMING])
 
 
 def _address(name: Any) -> tuple[str, int] | None:
