@@ -115,7 +115,8 @@ class S3Face:
         else:
             pairs = request.pairs if request.query else ()
             if pairs:
-                fields.take_headers_of_query(headers, pairs)
+                writes = request.method not in ("GET", "HEAD")
+                fields.take_headers_of_query(headers, pairs, writes=writes)
             if self.services.encrypted_disk and request.method in ("PUT", "POST"):
                 encryption.take(headers)
             row, value, owners = _identify(

@@ -193,7 +193,7 @@ _FURTHER_HEADERS_OF_FORM = frozenset(
     {"content-md5", "if-match", "if-none-match", "if-unmodified-since"}
 )
 _PLAIN_HEADERS_OF_V2 = frozenset({"content-md5", "content-type"})
-_PLAIN_HEADERS_OF_V4 = frozenset({"if-match", "if-none-match"})
+_CONDITIONS = frozenset({"if-match", "if-none-match", "if-unmodified-since"})
 _UNFIT_FOR_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 _GRANTEE = re.compile(r"""[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(?:"([^"]+)"|([^\s",]+))[ \t]*(?:,|$)""")
 _TAG_MARKS = "_.:/=+-@"
@@ -386,28 +386,30 @@ def header_value(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")
 
 
-def take_headers_of_query(headers: dict[str, str], pairs: Sequence[tuple[str, str]]) -> None:
+def take_headers_of_query(
+    headers: dict[str, str], pairs: Sequence[tuple[str, str]], *, writes: bool = False
+) -> None:
     """Add to headers, in place, those that come as query parameters.
 
     Presigned URLs have them there: the names that begin with `x-amz-`, with signature version 4
-    also If-Match and If-None-Match, with version 2 (boto3) Content-MD5 and Content-Type. The
-    signature covers them. Raises InvalidRequest for one that comes twice, that differs from the
-    header of the same name, or whose value a header cannot have.
+    also conditions, with version 2 (boto3) Content-MD5 and Content-Type. The signature covers them.
+    A write has its conditions there whatever its signature: one that ignored them could replace an
+    object. Raises InvalidRequest for one that comes twice, that differs from the header of the same
+    name, or whose value a header cannot have.
 
     A CRC32 of no bytes is not taken: the JavaScript SDK signs it for every upload, because it has
     no body yet when it presigns.
     """
     names = {name for name, _ in pairs}
-    plain = _PLAIN_HEADERS_OF_V2 if _PRESIGNED_V2 in names else frozenset[str]()
-    if _PRESIGNED_V4 in names:
-        plain = _PLAIN_HEADERS_OF_V4
+    covered = _PLAIN_HEADERS_OF_V2 if _PRESIGNED_V2 in names else frozenset[str]()
+    conditional = _CONDITIONS if writes or _PRESIGNED_V4 in names else frozenset[str]()
     untaken = _CHECKSUM_OF_NO_BODY if _signs_no_body(pairs) else frozenset[str]()
     taken = set()
     for parameter, text in pairs:
         name = parameter.lower()
         if name[:6] != X_AMZ:
             # Beside a header of this name version 2 covers the header, not the parameter.
-            if name not in plain or (name in headers and plain is _PLAIN_HEADERS_OF_V2):
+            if name not in conditional and (name not in covered or name in headers):
                 continue
         elif name in _OF_SIGNATURE or name in untaken or name.encode() in _FOREIGN_HEADERS:
             continue

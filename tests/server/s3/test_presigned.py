@@ -261,12 +261,60 @@ def test_the_conditions_of_a_write_hold_in_the_query(
     assert kit.send(store, "GET", read).status == 412
 
 
-def test_a_condition_in_the_query_of_another_request_is_none(
+@pytest.mark.parametrize("scheme", ["header", "s3", "s3v4"])
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("If-None-Match=%2A", (412, "PreconditionFailed")),
+        ("if-match=%22d41d8cd98f00b204e9800998ecf8427e%22", (412, "PreconditionFailed")),
+        ("If-Unmodified-Since=yesterday", (501, "NotImplemented")),
+    ],
+)
+@pytest.mark.parametrize(("method", "sub"), [("PUT", ""), ("DELETE", ""), ("POST", "uploadId")])
+def test_a_write_with_a_condition_in_its_query_changes_no_object_against_it(
+    store: kit.ObjectStore,
+    s3: Any,
+    bucket: str,
+    scheme: str,
+    condition: str,
+    expected: tuple[int, str],
+    method: str,
+    sub: str,
+) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=BODY)
+    path, body = f"/{bucket}/k?{condition}", b"other"
+    if sub:
+        upload_id = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
+        numbered = {"UploadId": upload_id, "PartNumber": 1}
+        etag = s3.upload_part(Bucket=bucket, Key="k", **numbered, Body=body)["ETag"]
+        path += f"&uploadId={upload_id}"
+        part = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode()
+    if method == "DELETE":
+        body = b""
+    if scheme == "header":
+        answer = kit.call(store, method, path, body=body)
+    else:
+        pair = botocore.credentials.Credentials(store.access_key, store.secret_key)
+        request = botocore.awsrequest.AWSRequest(method=method, url=store.url + path)
+        signer: Any = botocore.auth.HmacV1QueryAuth(pair)
+        if scheme == "s3v4":
+            signer = botocore.auth.S3SigV4QueryAuth(pair, "s3", kit.REGION)
+        signer.add_auth(request)
+        answer = kit.send(store, method, target_of(store, request.url), body=body)
+    assert (answer.status, answer.code) == expected
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == BODY
+
+
+def test_a_read_has_its_conditions_in_the_query_of_a_presigned_url_alone(
     store: kit.ObjectStore, s3: Any, bucket: str
 ) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=BODY)
-    answer = kit.call(store, "PUT", f"/{bucket}/k?If-None-Match=%2A", body=b"other")
-    assert answer.status == 200
+    condition = {"If-Unmodified-Since": "Thu, 01 Jan 1970 00:00:01 GMT"}
+    answer = kit.send(store, "GET", signed_with(store, "GET", f"/{bucket}/k", condition))
+    assert (answer.status, answer.code) == (412, "PreconditionFailed")
+    query = urllib.parse.urlencode(condition, quote_via=urllib.parse.quote)
+    assert kit.call(store, "GET", f"/{bucket}/k?{query}").status == 200
 
 
 @pytest.mark.parametrize(
