@@ -521,9 +521,10 @@ def _part(element: xmltext.Element) -> NamedPart:
         if child.name in _PART_FIELDS:
             continue
         algorithm = _CHECKSUM_FIELDS.get(child.name)
-        if algorithm is None or algorithm in checksums:
+        if algorithm is None or element.child(child.name) is not child:
             raise _malformed()
-        checksums[algorithm] = child.text.strip()
+        if child.text.strip():  # a client without a checksum may send an empty element
+            checksums[algorithm] = child.text.strip()
     return NamedPart(
         part_number=int(digits), etag=etag.text.strip().strip('"'), checksums=checksums
     )

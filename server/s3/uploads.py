@@ -223,7 +223,12 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
 
     try:
         await check()
+        is_repeat = _is_finished(services, operation)
         info = await engines.settle(call, bucket, key, complete, judge=judge)
+        if is_repeat and len(named) <= PARTS_AT_ONCE_MAX:
+            _check_repeat(operation, named, info)
+        elif is_repeat:
+            await asyncio.to_thread(_check_repeat, operation, named, info)
     except (storage_errors.InvalidPart, storage_errors.PartOutOfOrder) as refused:
         raise type(refused)(str(refused), **refused.fields, upload_id=upload_id) from None
     location = f"{call.request.origin}/{bucket}/{urllib.parse.quote(key)}"
@@ -345,19 +350,75 @@ def _check_whole(
         return
     size_bytes = sum(part.size_bytes for part in parts)
     engines.ruling(call, operation.bucket, operation.key).check_body(size_bytes)
+    _check_size_and_type(operation, size_bytes, upload.checksum_type)
+    if wanted is not None:
+        _check_checksum(wanted, _whole_checksum(wanted[0], upload, parts))
+
+
+def _is_finished(
+    services: engines.S3Services, operation: operations.CompleteMultipartUpload
+) -> bool:
+    """Return whether an upload does not exist, or no longer."""
+    try:
+        services.uploads.get(operation.bucket, operation.key, operation.upload_id)
+    except storage_errors.NoSuchUpload:
+        return True
+    return False
+
+
+def _check_repeat(
+    operation: operations.CompleteMultipartUpload,
+    named: Sequence[documents.NamedPart],
+    info: model.ObjectInfo,
+) -> None:
+    """Raise if a repeated completion contradicts the object that the first one made.
+
+    What the object does not have, such as a checksum of another algorithm, contradicts nothing.
+    """
+    attributes, wanted = info.attributes, operation.checksum
+    _check_size_and_type(operation, info.size_bytes, attributes.checksum_type)
+    if wanted is not None:
+        crc64nvme = {checksums.CRC64NVME: checksums.to_text(info.crc64nvme.to_bytes(8, "big"))}
+        stored = {**crc64nvme, **attributes.checksums}.get(wanted[0])
+        if stored is not None:
+            _check_checksum(wanted, stored)
+    for position, part in enumerate(named, 1):
+        for algorithm, text in wire.part_checksum(attributes, position).items():
+            if part.checksums.get(algorithm, text) != text:
+                raise storage_errors.InvalidPart(
+                    f"part {part.part_number} has a different {algorithm} checksum",
+                    part_number=part.part_number,
+                    etag=part.etag,
+                )
+
+
+def _check_size_and_type(
+    operation: operations.CompleteMultipartUpload,
+    size_bytes: int,
+    checksum_type: model.ChecksumType,
+) -> None:
+    """Raise InvalidRequest if a completion names another size or type of checksums."""
     if operation.object_size_bytes not in (None, size_bytes):
         raise errors.InvalidRequest(
             "The provided 'x-amz-mp-object-size' header value "
             f"{operation.object_size_bytes} does not match what was computed: {size_bytes}"
         )
-    if operation.checksum_type not in (None, upload.checksum_type):
+    if operation.checksum_type not in (None, checksum_type):
         raise errors.InvalidRequest(
-            f"The upload was created using the {upload.checksum_type} checksum mode. "
+            f"The upload was created using the {checksum_type} checksum mode. "
             "The complete request must use the same checksum mode."
         )
-    if wanted is not None and wanted[1] not in _texts_of_whole(wanted[0], upload, parts):
+
+
+def _check_checksum(wanted: tuple[str, str], computed: str | None) -> None:
+    """Raise BadDigest unless the checksum of a completion is the computed one.
+
+    minio-go names a COMPOSITE one without the number of parts at its end.
+    """
+    algorithm, text = wanted
+    if computed is None or text not in (computed, computed.partition("-")[0]):
         raise errors.BadDigest(
-            f"The {wanted[0].upper()} you specified did not match the calculated checksum."
+            f"The {algorithm.upper()} you specified did not match the calculated checksum."
         )
 
 
@@ -392,17 +453,6 @@ def _all_parts(
         part_by_number.update((part.part_number, part) for part in page.parts)
         after = page.next_after
     return part_by_number
-
-
-def _texts_of_whole(
-    algorithm: str, upload: model.UploadInfo, parts: Sequence[model.PartInfo]
-) -> tuple[str, ...]:
-    """Return the forms in which a client may name the checksum of the object made of the parts.
-
-    minio-go names a COMPOSITE one without the number of parts at its end.
-    """
-    text = _whole_checksum(algorithm, upload, parts)
-    return () if text is None else (text, text.partition("-")[0])
 
 
 def _whole_checksum(

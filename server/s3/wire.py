@@ -186,14 +186,14 @@ def part_checksum_headers(info: model.ObjectInfo, part_number: int) -> Headers:
     attributes = info.attributes
     if not attributes.part_sizes_bytes:
         return checksum_headers(info)
-    checksum = _part_checksum(attributes, part_number)
+    checksum = part_checksum(attributes, part_number)
     return (
         *((f"x-amz-checksum-{name}", value) for name, value in checksum.items()),
         *((("x-amz-checksum-type", attributes.checksum_type),) if checksum else ()),
     )
 
 
-def _part_checksum(attributes: model.ObjectAttributes, part_number: int) -> Mapping[str, str]:
+def part_checksum(attributes: model.ObjectAttributes, part_number: int) -> Mapping[str, str]:
     """Return the checksum of a part, with its algorithm; an empty mapping if it is unknown."""
     digests = attributes.part_checksums
     if not digests:
@@ -603,7 +603,7 @@ def _object_parts(attributes: model.ObjectAttributes, *, after: int, max_parts: 
     stop = min(first + max_parts, len(sizes))
     rows = []
     for number in range(first, stop):
-        checksum = checksum_elements(_part_checksum(attributes, number + 1))
+        checksum = checksum_elements(part_checksum(attributes, number + 1))
         rows.append(
             f"<Part>{checksum}<PartNumber>{number + 1}</PartNumber>"
             f"<Size>{sizes[number]}</Size></Part>"

@@ -612,6 +612,59 @@ def test_a_completion_that_is_sent_again_is_answered_as_the_first_one_whatever_i
         )
 
 
+@pytest.mark.parametrize("checksum_type", ["COMPOSITE", "FULL_OBJECT"])
+def test_a_completion_that_is_sent_again_and_contradicts_the_object_is_refused(
+    s3: Any, bucket: str, checksum_type: str
+) -> None:
+    named = {"ChecksumAlgorithm": "CRC32", "ChecksumType": checksum_type}
+    upload = begin(s3, bucket, **named)
+    parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm="CRC32")
+    done = complete(s3, bucket, upload, parts)
+    size = len(FIRST) + len(LAST)
+    other = text(zlib.crc32(b"another body"))
+    wrong_part = [parts[0], {**parts[1], "ChecksumCRC32": other}]
+    other_type = {"COMPOSITE": "FULL_OBJECT", "FULL_OBJECT": "COMPOSITE"}[checksum_type]
+    refused: list[tuple[list[Any], dict[str, Any], str]] = [
+        (parts, {"ChecksumCRC32": other}, "BadDigest"),
+        (parts, {"ChecksumCRC64NVME": text(1, 8)}, "BadDigest"),
+        (parts, {"MpuObjectSize": size + 1}, "InvalidRequest"),
+        (parts, {"ChecksumType": other_type}, "InvalidRequest"),
+        (wrong_part, {}, "InvalidPart"),
+    ]
+    for again, options, code in refused:
+        assert refusal(lambda a=again, o=options: complete(s3, bucket, upload, a, **o)) == (
+            400,
+            code,
+        )
+    right = {"ChecksumCRC32": done["ChecksumCRC32"], "ChecksumType": checksum_type}
+    for options in ({}, right, {"MpuObjectSize": size}):
+        assert complete(s3, bucket, upload, parts, **options)["ETag"] == done["ETag"]
+    bare = [{name: part[name] for name in ("PartNumber", "ETag")} for part in parts]
+    assert complete(s3, bucket, upload, bare)["ETag"] == done["ETag"]
+
+
+def test_an_empty_checksum_of_a_part_at_completion_is_none(
+    s3: Any, store: kit.ObjectStore, bucket: str
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32")
+    (part,) = put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32")
+    named = (
+        f"<PartNumber>1</PartNumber><ETag>{part['ETag']}</ETag>"
+        f"<ChecksumCRC32>{part['ChecksumCRC32']}</ChecksumCRC32><ChecksumCRC32C/>"
+        "<ChecksumSHA1></ChecksumSHA1>"
+    )
+    target = f"/{bucket}/k?uploadId={upload}"
+
+    def send(named: str) -> kit.Answer:
+        body = f"<CompleteMultipartUpload><Part>{named}</Part></CompleteMultipartUpload>"
+        return kit.call(store, "POST", target, body=body.encode())
+
+    twice = send(f"{named}<ChecksumSHA1/>")
+    assert (twice.status, twice.code) == (400, "MalformedXML")
+    assert send(named).status == 200
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == LAST
+
+
 @pytest.mark.long
 def test_an_upload_of_ten_thousand_parts_is_completed_over_the_wire(
     store: kit.ObjectStore, s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
