@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -260,6 +261,23 @@ def test_rights_are_judged_for_each_key_and_after_each_change(clocked):
     assert clocked.signed("DELETE", "/raw?policy").status == 204
     answer, count = put(clocked, "/raw/denied", BODIES[0], SDK, **test_resigned.ALICES)
     assert (answer.status, count) == (200, 0)
+
+
+@pytest.mark.parametrize("is_presigned", [False, True])
+def test_a_put_is_remembered_again_after_its_entry_was_replaced(clocked, is_presigned):
+    """Any change of users gives every stored user a new entry."""
+
+    def count():
+        if is_presigned:
+            return send_url(clocked, url_of(clocked, "/raw/k"), BODIES[0])[1]
+        return put(clocked, "/raw/k", BODIES[0], SDK)[1]
+
+    (learn_urls if is_presigned else learn)(clocked)
+    for _ in range(8):
+        assert count() == 0
+        people = clocked.program.principals
+        people._by_access_key["ROOTKEY"] = dataclasses.replace(people._by_access_key["ROOTKEY"])
+        assert count() == 1
 
 
 def test_each_put_has_its_own_version(clocked):

@@ -187,6 +187,24 @@ def test_a_value_of_another_request_is_refused(clocked, name):
         assert len(clocked.parsed) == parsed
 
 
+@pytest.mark.parametrize("target", ["/raw/k", "/raw?list-type=2"])
+def test_a_header_in_the_place_of_an_unsigned_value_is_a_header(clocked, target):
+    """It is as long as the value, so that the heads around the values are the same bytes."""
+    invocation = "0f8fad5b-d9cb-469f-a165-70867728950e"
+
+    def send(value):
+        clocked.clock.now_ms += 1000
+        sent = {**prepare(clocked, target), "amz-sdk-invocation-id": value}
+        return clocked.counted("GET", target, sent.items())
+
+    counts = [send(invocation)[1] for _ in range(4)]
+    assert counts[-1] == 0
+    answer, _ = send("0\r\nx-amz-expected-bucket-owner: 1".ljust(len(invocation), "1"))
+    assert refusal(answer) == (403, "AccessDenied")
+    assert b"x-amz-expected-bucket-owner" in answer.body
+    assert send(invocation)[1] == 0
+
+
 def test_a_signature_for_another_object_is_refused(clocked):
     clocked.signed("PUT", "/raw/l", b"other")
     learn(clocked, "/raw/k")
@@ -298,6 +316,17 @@ def test_conditions_are_about_the_time_of_each_signature(clocked):
         headers = prepare(clocked, "/raw/fresh", at_ms=now_ms - age_ms, **ALICES)
         answer, count = clocked.counted("GET", "/raw/fresh", headers.items())
         assert (count, answer.status) == (0, status)
+
+
+def test_two_clients_whose_heads_have_one_length_are_both_remembered(clocked):
+    one = {"X-Client": "short", "amz-sdk-invocation-id": "1234567"}
+    two = {"X-Client": "longer", "amz-sdk-invocation-id": "123456"}
+    for sent in (one, two):
+        learn(clocked, headers=sent)
+    for _ in range(2):
+        for sent in (one, two):
+            answer, count = clocked.get("/raw/k", sent)
+            assert (answer.body, count) == (b"first", 0)
 
 
 def test_what_reads_the_headers_sees_those_of_each_request(clocked, monkeypatch):
@@ -600,6 +629,24 @@ def test_a_head_of_one_template_is_not_found_by_another_that_leaves_the_same_byt
     assert remembered.find(two) is None
     remembered.keep_signed(two, second, repeat_of(two))
     assert remembered.find(two).parts == (b"", b"aaaa")
+    assert remembered.find(one) is None
+
+
+def test_a_head_with_a_key_is_not_found_by_another_template_that_leaves_the_same_bytes():
+    one = b"GET /b/k HTTP/1.1\r\nx-amz-date: aaaa\r\nrange: \r\n\r\n"
+    two = b"GET /b/k HTTP/1.1\r\nx-amz-date: \r\nrange: aaaa\r\n\r\n"
+    names = (b"x-amz-date", b"range", templates.KEY)
+    keyed = {"searched_from": 5, "tail_bytes": len(one) - len(b"GET /b/k")}
+    first = templates.Template(names, ((-17, -13), (-4, -4)), (0, 1), **keyed)
+    second = templates.Template(names, ((-17, -17), (-8, -4)), (0, 1), **keyed)
+    assert first.rest(one) == second.rest(two)
+    remembered = repeats.Repeats(asgi.LateHeaders)
+    kept = repeat_of(one)
+    remembered.keep_signed(one, first, kept)
+    assert remembered.find(one).parts == (b"aaaa", b"", b"k")
+    assert remembered.find(two) is None
+    remembered.keep_signed(two, second, kept)
+    assert remembered.find(two).parts == (b"", b"aaaa", b"k")
     assert remembered.find(one) is None
 
 

@@ -80,6 +80,32 @@ def test_heads_that_differ_in_their_parts_alone_have_the_same_rest():
     assert template.rest(other) != template.rest(PLAIN)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"names": (templates.DATE, templates.AUTHORIZATION, b"x-amz-checksum-crc32c")},
+        {"spans": ((-90, -74), (-70, -6), (-4, -2))},
+        {"indexes": (0, 2, 1)},
+        {"query_span": (-99, -80)},
+        {"searched_from": 6},
+        {"tail_bytes": 101},
+    ],
+    ids=str,
+)
+def test_templates_are_alike_if_they_have_the_same_values_in_the_same_places(changed):
+    settings = {
+        "names": (templates.DATE, templates.AUTHORIZATION, templates.INVOCATION),
+        "spans": ((-90, -74), (-70, -6), (-5, -2)),
+        "indexes": (0, 1, 2),
+        "query_span": (-99, -90),
+        "searched_from": 5,
+        "tail_bytes": 100,
+    }
+    one = templates.Template(**settings)
+    assert one.is_like(templates.Template(**settings))
+    assert not one.is_like(templates.Template(**{**settings, **changed}))
+
+
 @hypothesis.given(data=st.data())
 def test_a_head_with_other_parts_is_filled_as_httptools_parses_it(data):
     template = template_of(FULL)
@@ -269,7 +295,7 @@ KEYED = {"path": b"/bucket/key", "key": b"key"}
 
 @pytest.mark.parametrize("keyed", [{}, KEYED], ids=["path", "key"])
 def test_the_time_and_the_signature_of_a_url_are_values(keyed):
-    head = url_head(QUERY, b"amz-sdk-invocation-id: 1\r\n")
+    head = url_head(QUERY, b"amz-sdk-invocation-id: 1\r\naccept: a\r\n")
     template = presigned_of(head, QUERY, **keyed)
     named = template.named(template.parts(head))
     assert named[b"X-Amz-Date"] == b"20251121T160000Z"
@@ -277,7 +303,7 @@ def test_the_time_and_the_signature_of_a_url_are_values(keyed):
     assert named[b"amz-sdk-invocation-id"] == b"1"
     assert head[slice(*template.query_span)] == QUERY
     other_query = QUERY.replace(b"20251121T16", b"20251122T17").replace(b"0123", b"3210")
-    other = url_head(other_query, b"amz-sdk-invocation-id: 2\r\n")
+    other = url_head(other_query, b"amz-sdk-invocation-id: 2\r\naccept: a\r\n")
     assert template.rest(other) == template.rest(head)
     assert other[slice(*template.query_span)] == other_query
     assert template.fill(Parsed(head).headers, template.parts(other)) == Parsed(other).headers
@@ -310,6 +336,7 @@ def test_a_url_whose_time_or_signature_is_not_as_usual_has_no_template(old, new)
 def test_a_url_beside_a_signature_in_the_header_or_another_query_has_no_template():
     assert presigned_of(url_head(QUERY, b"authorization: a\r\n"), QUERY) is None
     assert presigned_of(url_head(QUERY), QUERY + b"&a=b") is None
+    assert presigned_of(url_head(QUERY), QUERY.replace(b"3600", b"9600")) is None
     assert presigned_of(url_head(QUERY + b"#a"), QUERY) is None
 
 
