@@ -42,6 +42,7 @@ _CHECKSUM_FIELDS: Mapping[str, str] = {
 }
 
 
+AES256 = "AES256"
 LOCK_DAYS_MAX = 36_500
 LOCK_YEARS_MAX = 100
 """The longest default retention of a bucket."""
@@ -61,6 +62,15 @@ class WantedAclDocument:
 
     owner_id: str | None
     grants: tuple[fields.WantedGrant, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Encryption:
+    """The body of PutBucketEncryption. bucket_key: whether it asks for a bucket key, which counts
+    for keys of KMS alone."""
+
+    algorithm: str
+    bucket_key: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -328,43 +338,54 @@ def _key_format(element: xmltext.Element | None) -> targets.KeyFormat:
     raise _malformed()
 
 
-def parse_encryption(data: bytes) -> str:
-    """Return the algorithm by which PutBucketEncryption wants new objects encrypted.
+def parse_encryption(data: bytes) -> Encryption:
+    """Return the encryption that PutBucketEncryption wants for new objects.
 
     BlockedEncryptionTypes changes nothing: no bucket takes objects with a client's key (SSE-C).
-    A rule of it alone leaves new objects with the default, AES256.
-    Raises S3FeatureNotImplemented for what only KMS has.
+    A rule of it alone leaves new objects with the default, AES256. Raises InvalidArgument for a key
+    of KMS beside AES256, as AWS does.
     """
     root = _root(data, "ServerSideEncryptionConfiguration")
     if [child.name for child in root.children] != ["Rule"]:
         raise _malformed()
-    algorithm = ""
+    algorithm = key_id = ""
+    bucket_key = False
     rule = root.children[0]
     for child in rule.children:
         if rule.child(child.name) is not child:
             raise _malformed()
         match child.name:
             case "ApplyServerSideEncryptionByDefault":
-                for part in child.children:
-                    if part.name not in ("SSEAlgorithm", "KMSMasterKeyID"):
-                        raise _malformed()
-                    if part.name == "KMSMasterKeyID" and part.text.strip():
-                        raise _not_done(part.name)
-                named = child.child("SSEAlgorithm")
-                algorithm = "" if named is None else named.text.strip()
-            case "BucketKeyEnabled" if child.text.strip().lower() in ("", "false"):
-                pass
-            case "BucketKeyEnabled":
-                raise _not_done(child.name)
+                algorithm, key_id = _default_encryption(child)
+            case "BucketKeyEnabled" if child.text.strip().lower() in ("", "false", "true"):
+                bucket_key = child.text.strip().lower() == "true"
             case "BlockedEncryptionTypes":
                 _check_blocked_types(child)
                 if rule.child("ApplyServerSideEncryptionByDefault") is None:
-                    algorithm = "AES256"
+                    algorithm = AES256
             case _:
                 raise _malformed()
-    if algorithm not in ("AES256", "aws:kms", "aws:kms:dsse"):
+    if algorithm not in (AES256, "aws:kms", "aws:kms:dsse"):
         raise _malformed()
-    return algorithm
+    if key_id and algorithm == AES256:
+        raise errors.InvalidArgument(
+            "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or "
+            "aws:kms:dsse",
+            ArgumentName="ApplyServerSideEncryptionByDefault",
+        )
+    return Encryption(algorithm=algorithm, bucket_key=bucket_key)
+
+
+def _default_encryption(element: xmltext.Element) -> tuple[str, str]:
+    """Return algorithm and key of KMS, each empty if the element does not name it."""
+    for part in element.children:
+        if part.name not in ("SSEAlgorithm", "KMSMasterKeyID"):
+            raise _malformed()
+    algorithm, key_id = element.child("SSEAlgorithm"), element.child("KMSMasterKeyID")
+    return (
+        "" if algorithm is None else algorithm.text.strip(),
+        "" if key_id is None else key_id.text.strip(),
+    )
 
 
 def _check_blocked_types(element: xmltext.Element) -> None:

@@ -9,13 +9,15 @@ Keys of KMS and of the client are refused in any case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from server import asgi, calls
 from server.s3 import configurations, documents, engines, errors, incoming, wire
 
 HEADER: Final = "x-amz-server-side-encryption"
-AES256: Final = "AES256"
+BUCKET_KEY: Final = "bucket_key_enabled"
+"""The setting of a bucket whose configuration asks for a bucket key. It changes nothing: a bucket
+key saves requests to KMS. AWS keeps it with AES256, too, and clients compare what they read."""
 HOW: Final = (
     "bodies are stored as they are sent; put the data folder on an encrypted disk, and set "
     "encrypted_disk in mini.toml"
@@ -30,33 +32,35 @@ async def get_bucket_encryption(services: engines.S3Services, call: calls.Call) 
             "The server side encryption configuration was not found",
             BucketName=bucket.name,
         )
-    return asgi.Response(200, wire.XML_HEADERS, wire.encryption_configuration(AES256))
+    body = wire.encryption_configuration(documents.AES256, bucket_key=BUCKET_KEY in bucket.settings)
+    return asgi.Response(200, wire.XML_HEADERS, body)
 
 
 async def put_bucket_encryption(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     configurations.bucket_to_configure(services, call)
     data = await incoming.read_configuration(call)
-    algorithm = await incoming.parsed(documents.parse_encryption, data)
-    if algorithm != AES256:
+    wanted = await incoming.parsed(documents.parse_encryption, data)
+    if wanted.algorithm != documents.AES256:
         raise errors.S3FeatureNotImplemented(
-            f"Encryption by {algorithm} is not implemented", Element="SSEAlgorithm"
+            f"Encryption by {wanted.algorithm} is not implemented", Element="SSEAlgorithm"
         )
     if not services.encrypted_disk:
         raise errors.S3FeatureNotImplemented(
-            f"Encryption by {AES256} is not implemented here: {HOW}", Element="SSEAlgorithm"
+            f"Encryption by {documents.AES256} is not implemented here: {HOW}",
+            Element="SSEAlgorithm",
         )
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        others = {name: value for name, value in settings.items() if name != BUCKET_KEY}
+        return {**others, BUCKET_KEY: True} if wanted.bucket_key else others
+
+    await configurations.change(services, call, put)
     return asgi.Response(200)
-
-
-async def delete_bucket_encryption(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    """Return a bucket to the default, which every bucket has at any time."""
-    configurations.bucket_to_configure(services, call)
-    return asgi.Response(204)
 
 
 def take(headers: dict[str, str]) -> None:
     """Remove the header by which a write asks for SSE-S3: on an encrypted disk it is done."""
-    if headers.get(HEADER) == AES256:
+    if headers.get(HEADER) == documents.AES256:
         del headers[HEADER]
 
 
@@ -67,4 +71,6 @@ def is_wanted(request: asgi.Request) -> bool:
 
 def without(values: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a form without the one that asks for SSE-S3; see `take`."""
-    return {name: text for name, text in values.items() if (name, text) != (HEADER, AES256)}
+    return {
+        name: text for name, text in values.items() if (name, text) != (HEADER, documents.AES256)
+    }

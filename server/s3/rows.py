@@ -216,7 +216,9 @@ def _preflight(scope: routes.Scope) -> routes.S3Row:
     )
 
 
-def _delete_configuration(name: str, subresource: str, setting: str, action: str) -> routes.S3Row:
+def _delete_configuration(
+    name: str, subresource: str, setting: str, action: str, *, status: routes.Status = "yes"
+) -> routes.S3Row:
     """Return the row that removes a configuration."""
     return _row(
         name,
@@ -226,6 +228,7 @@ def _delete_configuration(name: str, subresource: str, setting: str, action: str
         parse=operations.parse_target,
         demands=demands.on_bucket(action),
         handler=functools.partial(configurations.delete_configuration, setting),
+        status=status,
     )
 
 
@@ -699,14 +702,11 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         encryption.put_bucket_encryption,
         status="partly",
     ),
-    _row(
+    _delete_configuration(
         "DeleteBucketEncryption",
-        "DELETE",
-        "bucket",
         "encryption",
-        parse=operations.parse_target,
-        demands=demands.on_bucket("s3:PutEncryptionConfiguration"),
-        handler=encryption.delete_bucket_encryption,
+        encryption.BUCKET_KEY,
+        "s3:PutEncryptionConfiguration",
         status="partly",
     ),
     _get_configuration(

@@ -374,7 +374,7 @@ def policy_status(*, public: bool) -> bytes:
     return document("PolicyStatus", f"<IsPublic>{_boolean(public)}</IsPublic>")
 
 
-def encryption_configuration(algorithm: str) -> bytes:
+def encryption_configuration(algorithm: str, *, bucket_key: bool) -> bytes:
     """Return GetBucketEncryption's answer, by which no key of a client (SSE-C) is taken."""
     default = (
         "<ApplyServerSideEncryptionByDefault>"
@@ -383,8 +383,10 @@ def encryption_configuration(algorithm: str) -> bytes:
     blocked = (
         "<BlockedEncryptionTypes><EncryptionType>SSE-C</EncryptionType></BlockedEncryptionTypes>"
     )
-    rule = f"<Rule>{default}<BucketKeyEnabled>false</BucketKeyEnabled>{blocked}</Rule>"
-    return document("ServerSideEncryptionConfiguration", rule)
+    enabled = f"<BucketKeyEnabled>{_boolean(bucket_key)}</BucketKeyEnabled>"
+    return document(
+        "ServerSideEncryptionConfiguration", f"<Rule>{default}{enabled}{blocked}</Rule>"
+    )
 
 
 def ownership_controls(ownership: str) -> bytes:

@@ -66,6 +66,31 @@ def test_a_bucket_on_an_encrypted_disk_has_aes256_before_and_after_each_change(
     assert rules() == shown
 
 
+def test_a_bucket_key_is_kept_with_aes256_and_changes_no_object(
+    encrypted: kit.ObjectStore,
+) -> None:
+    """AWS takes it, and Terraform compares what it reads with what it has put."""
+    s3 = kit.client(encrypted)
+
+    def put(*, enabled: bool) -> None:
+        rule = {**AES256["Rules"][0], "BucketKeyEnabled": enabled}
+        s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration={"Rules": [rule]})
+
+    def is_enabled() -> bool:
+        shown = s3.get_bucket_encryption(Bucket="bbb")["ServerSideEncryptionConfiguration"]
+        return bool(shown["Rules"][0]["BucketKeyEnabled"])
+
+    put(enabled=True)
+    assert is_enabled()
+    written = s3.put_object(Bucket="bbb", Key="key", Body=BODY)
+    assert (written["ServerSideEncryption"], written.get("BucketKeyEnabled")) == ("AES256", None)
+    put(enabled=False)
+    assert not is_enabled()
+    put(enabled=True)
+    s3.delete_bucket_encryption(Bucket="bbb")
+    assert not is_enabled()
+
+
 def test_an_object_is_copied_to_itself_if_the_copy_asks_for_encryption(
     encrypted: kit.ObjectStore,
 ) -> None:
@@ -174,7 +199,7 @@ def test_a_policy_that_demands_encryption_reads_the_field_of_a_form(
     [
         {"SSEAlgorithm": "aws:kms"},
         {"SSEAlgorithm": "aws:kms:dsse"},
-        {"SSEAlgorithm": "AES256", "KMSMasterKeyID": "k"},
+        {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "k"},
     ],
 )
 def test_keys_of_kms_are_refused_on_any_disk(
@@ -188,6 +213,16 @@ def test_keys_of_kms_are_refused_on_any_disk(
     with pytest.raises(botocore.exceptions.ClientError) as sent:
         s3.put_object(Bucket="bbb", Key="kms", Body=BODY, ServerSideEncryption="aws:kms")
     assert code_of(sent) == "NotImplemented"
+
+
+def test_a_key_of_kms_beside_aes256_is_an_invalid_argument(encrypted: kit.ObjectStore) -> None:
+    s3 = kit.client(encrypted)
+    default = {"SSEAlgorithm": "AES256", "KMSMasterKeyID": "k"}
+    rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": default}]}
+    with pytest.raises(botocore.exceptions.ClientError) as refused:
+        s3.put_bucket_encryption(Bucket="bbb", ServerSideEncryptionConfiguration=rules)
+    assert code_of(refused) == "InvalidArgument"
+    assert "KMSMasterKeyID is not applicable" in refused.value.response["Error"]["Message"]
 
 
 @pytest.mark.parametrize("blocked", ["NONE", "SSE-C"])
@@ -224,6 +259,9 @@ def test_keys_of_clients_are_refused_whichever_types_a_bucket_blocks(
         b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault/>"
         b"<BlockedEncryptionTypes><EncryptionType>SSE-C</EncryptionType>"
         b"</BlockedEncryptionTypes></Rule></ServerSideEncryptionConfiguration>",
+        b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+        b"<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault>"
+        b"<BucketKeyEnabled>yes</BucketKeyEnabled></Rule></ServerSideEncryptionConfiguration>",
         b"<Other/>",
     ],
 )
