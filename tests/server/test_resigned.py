@@ -348,7 +348,8 @@ def test_what_reads_the_headers_sees_those_of_each_request(clocked, monkeypatch)
     assert dict(request.headers.raw) == request.headers.joined
 
 
-def test_session_credentials_are_repeated_until_they_end(clocked):
+def session_of(clocked):
+    """Return session credentials of Alice, and when they end."""
     form = b"Action=GetSessionToken&Version=2011-06-15&DurationSeconds=900"
     sent = {"content-type": "application/x-www-form-urlencoded"}
     prepared = requesting.signed(
@@ -365,18 +366,46 @@ def test_session_credentials_are_repeated_until_they_end(clocked):
         element.tag.partition("}")[2]: element.text
         for element in ElementTree.fromstring(answer.body).iter()
     }
-    ends_at_ms = clocked.clock.now_ms + 900_000
     session = {
         "access_key": issued["AccessKeyId"],
         "secret_key": issued["SecretAccessKey"],
         "token": issued["SessionToken"],
     }
+    return session, clocked.clock.now_ms + 900_000
+
+
+def test_session_credentials_are_repeated_until_they_end(clocked):
+    session, ends_at_ms = session_of(clocked)
     assert learn(clocked, **session).body == b"first"
     assert refusal(clocked.get("/raw/denied", **session)[0]) == (403, "AccessDenied")
     clocked.clock.now_ms = ends_at_ms - 1
     assert clocked.get("/raw/k", **session)[0].status == 200
     clocked.clock.now_ms = ends_at_ms
     assert refusal(clocked.get("/raw/k", **session)[0]) == (400, "ExpiredToken")
+
+
+def test_urls_of_session_credentials_are_repeated_until_these_end(clocked):
+    """Each URL holds for an hour, but its token does not."""
+    session, ends_at_ms = session_of(clocked)
+
+    def read(url):
+        before = len(clocked.parsed)
+        return clocked.send("GET", url), len(clocked.parsed) - before
+
+    for _ in range(4):
+        clocked.clock.now_ms += 1000
+        url = clocked.url("/raw/k", **session)
+        answer, count = read(url)
+        assert answer.body == b"first"
+    assert count == 0
+    clocked.clock.now_ms = ends_at_ms - 1
+    for each in (url, clocked.url("/raw/k", **session)):
+        for _ in range(3):  # one that is read again is remembered by its bytes
+            answer, count = read(each)
+            assert (answer.status, count) == (200, 0)
+    clocked.clock.now_ms = ends_at_ms
+    for each in (url, clocked.url("/raw/k", **session)):
+        assert refusal(read(each)[0]) == (400, "ExpiredToken")
 
 
 def test_a_head_with_a_date_header_is_parsed_each_time(clocked):

@@ -154,9 +154,10 @@ def test_parts_of_the_authorization_header_may_come_in_any_order():
         assert requesting.run(checker.verify(sent, "s3")).principal.type == "root"
 
 
-def test_unsigned_request_is_anonymous():
+@pytest.mark.parametrize("target", ["/bucket/key", "/bucket?list-type=2&Expires=1"])
+def test_unsigned_request_is_anonymous(target):
     for face in ("s3", "iceberg", "s3tables", "native"):
-        caller = verify(request("GET", "/bucket/key"), face)
+        caller = verify(request("GET", target), face)
         assert caller.principal.type == "anonymous"
         assert caller.credential_id == ""
 
@@ -791,18 +792,22 @@ def test_open_server_admits_every_client_as_root_and_decodes_framing():
 # POST forms
 
 
-def form(conditions, fields, *, v2=False, access_key=ACCESS_KEY):
+def form(
+    conditions,
+    fields,
+    *,
+    v2=False,
+    access_key=ACCESS_KEY,
+    service="s3",
+    signer=botocore_auth.S3SigV4PostAuth,
+):
     """The fields of a form that botocore signed; it adds conditions to the list it is given."""
     form_request = awsrequest.AWSRequest(method="POST", url="http://h/photos")
     document = {"expiration": "2025-11-21T17:00:00.000Z", "conditions": list(conditions)}
     form_request.context["s3-presign-post-fields"] = dict(fields)
     form_request.context["s3-presign-post-policy"] = document
     keys = credentials.Credentials(access_key, SECRET_KEY)
-    signer = (
-        botocore_auth.HmacV1PostAuth(keys)
-        if v2
-        else botocore_auth.S3SigV4PostAuth(keys, "s3", requesting.REGION)
-    )
+    signer = botocore_auth.HmacV1PostAuth(keys) if v2 else signer(keys, service, requesting.REGION)
     with requesting.standing_still(datetime.datetime.fromtimestamp(NOW_MS / 1000, datetime.UTC)):
         signer.add_auth(form_request)
     signed_fields = form_request.context["s3-presign-post-fields"]
@@ -837,6 +842,25 @@ def test_post_form_that_was_altered_is_refused(v2):
         checker.verify_post(sent, {**fields, "bucket": "photos"})
 
 
+def test_post_form_with_a_scope_of_another_service_region_or_day_is_refused():
+    class Shifted(botocore_auth.S3SigV4PostAuth):
+        def credential_scope(self, request):
+            return super().credential_scope(request).replace("20251121", "20251120")
+
+        def scope(self, request):
+            return super().scope(request).replace("20251121", "20251120")
+
+    sent = request("POST", "/photos")
+    for error, region, options in (
+        (errors.ServiceMismatch, None, {"service": "s3tables"}),
+        (errors.RegionMismatch, "eu-west-1", {}),
+        (errors.MalformedAuthorization, None, {"signer": Shifted}),
+    ):
+        fields = {**form(CONDITIONS, FIELDS, **options), "bucket": "photos"}
+        with pytest.raises(error):
+            requesting.verifier(region=region).verify_post(sent, fields)
+
+
 def test_post_form_ends_with_its_policy():
     fields = {**form(CONDITIONS, FIELDS), "bucket": "photos"}
     checker = requesting.verifier(requesting.Clock(NOW_MS + HOUR_MS))
@@ -851,12 +875,33 @@ def test_post_form_without_signature_is_anonymous():
     assert (caller.principal.type, policy) == ("anonymous", None)
 
 
+def test_a_caller_without_a_credential_has_the_address_of_its_connection():
+    checker = requesting.verifier()
+    for client_ip, scheme in (
+        ("127.0.0.1", "http"),
+        ("10.0.0.9", "http"),
+        ("10.0.0.9", "https"),
+        ("127.0.0.1", "http"),
+    ):
+        sent = request("GET", "/v1/config", scheme=scheme, client_ip=client_ip)
+        for caller in (
+            checker.unverified(sent),
+            requesting.run(checker.verify(sent, "iceberg")),
+            requesting.run(checker.verify(sent, "s3")),
+        ):
+            assert caller.principal.type == "anonymous"
+            assert caller.principal.context["aws:SourceIp"] == client_ip
+            is_secure = str(scheme == "https").lower()
+            assert caller.principal.context["aws:SecureTransport"] == is_secure
+
+
 @pytest.mark.parametrize("face", ["s3", "iceberg", "native"])
 @pytest.mark.parametrize(
     ("headers", "welcome"),
     [
         ({"host": "127.0.0.1:5253"}, True),
         ({"host": "localhost"}, True),
+        ({"host": "[::1]"}, True),
         ({"host": "[::1]:5253"}, True),
         ({"host": "bucket.localhost:5253"}, True),
         ({"host": "b.lake.test:5253"}, True),
