@@ -228,11 +228,8 @@ class Principals:
         return self._by_account.get(account)
 
     def holds(self, entry: model.KeyedPrincipal) -> bool:
-        """Return whether an entry that was returned before is still the principal's own."""
-        if entry.principal.type == "web-identity":
-            name = entry.principal.display_name
-            provider = None if self._stored is None else self._stored.provider(name)
-            return provider is not None and provider.entry is entry
+        """Return whether an entry that was returned before is still the principal's own; False for
+        an identity provider's, whose sessions have a role and are verified each time."""
         if entry.access_key:
             return self.find(entry.access_key) is entry
         if entry.principal.access_key:
