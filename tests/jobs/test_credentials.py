@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -57,6 +58,22 @@ def test_a_token_holds_while_its_child_lives_and_no_longer() -> None:
         typ="sts", subject="alice", token_id="t", issued_at_ms=0, expires_at_ms=1, extra=derived
     )
     assert issuing.people.of_claims(claims) is None
+
+
+@pytest.mark.parametrize("change", ["another user", "disabled", "removed"])
+def test_a_token_ends_with_its_user_though_another_one_has_the_name_now(change: str) -> None:
+    issuing = Issuing()
+    _, variables = issuing.credentials.issue(issuing.credentials.owner("alice"))
+    assert issuing.caller(variables).principal.name == "alice"
+    entry = issuing.people._by_name.pop("alice")
+    if change == "another user":
+        other = dataclasses.replace(entry.principal, principal_id="AIDAOTHER")
+        entry = dataclasses.replace(entry, principal=other)
+    if change != "removed":
+        is_disabled = change == "disabled"
+        issuing.people._by_name["alice"] = dataclasses.replace(entry, is_disabled=is_disabled)
+    with pytest.raises(auth_errors.InvalidToken):
+        issuing.caller(variables)
 
 
 def test_a_token_ends_by_itself_after_half_a_day() -> None:

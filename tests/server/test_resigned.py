@@ -604,10 +604,10 @@ def test_a_range_of_another_key_is_that_of_its_request(clocked):
 # The tables.
 
 
-def seen(head, method="GET"):
+def seen(head, method="GET", path=b"/bucket/key"):
     """Return a Request of a head."""
     headers = test_templates.Parsed(head).headers
-    scope = {"method": method, "raw_path": b"/bucket/key", "query_string": b"", "scheme": "http"}
+    scope = {"method": method, "raw_path": path, "query_string": b"", "scheme": "http"}
     return asgi.Request({**scope, "headers": headers}, None, request_id="")
 
 
@@ -677,6 +677,26 @@ def test_a_head_with_a_key_is_not_found_by_another_template_that_leaves_the_same
     remembered.keep_signed(two, second, kept)
     assert remembered.find(two).parts == (b"", b"aaaa", b"k")
     assert remembered.find(one) is None
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_heads_of_many_buckets_are_remembered_together(has_key):
+    """Their values stand in the same places, so they are of one template."""
+    remembered = repeats.Repeats(asgi.LateHeaders)
+    heads = []
+    for number in range(2 * limits.TEMPLATES_OF_LENGTH_MAX):
+        bucket = f"/bucke{chr(97 + number)}"
+        head = test_templates.head_of(target=f"{bucket}/key")
+        request = seen(head, path=f"{bucket}/key".encode())
+        for _ in range(2):
+            template = remembered.find_template(head, request, key="key" if has_key else "")
+        kept = repeats.Repeat(
+            {"raw_path": request.raw_path}, request.headers, bucket, None, None, None, None
+        )
+        remembered.keep_signed(head, template, kept)
+        heads.append((head, bucket))
+    for head, bucket in heads:
+        assert remembered.find(head).name == bucket
 
 
 def test_the_rest_of_a_head_is_no_head():

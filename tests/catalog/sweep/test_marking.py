@@ -108,3 +108,70 @@ def test_a_mark_reads_every_commit_that_came_since(
                 assert mark.reached.holds("lake", key), key
 
     asyncio.run(work())
+
+
+async def overwrite(bench: datafiles.Bench, loaded: LoadedTable, number: int) -> LoadedTable:
+    """Replace all rows of a table, and drop every earlier snapshot."""
+    live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+    loaded = await bench.appends.commit_files(
+        loaded.ident,
+        [await bench.write(loaded, rows(number))],
+        operation="overwrite",
+        removed=live,
+        based_on=loaded.metadata.current_snapshot_id,
+        principal=lakes.ROOT,
+    )
+    current = loaded.metadata.current_snapshot_id
+    old = [each for each in loaded.metadata.snapshot_ids if each != current]
+    update = {"action": "remove-snapshots", "snapshot-ids": old}
+    return await bench.lake.tables.commit(loaded.ident, [], [update], by=BY)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 2, 500])
+def test_a_state_of_the_history_window_is_kept_behind_commits_of_a_clock_that_was_set_back(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    lake = bench.lake
+    monkeypatch.setattr(marking, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(marking, "OLDER_RECORDS_MAX", 3)
+
+    async def prepare() -> set[str]:
+        loaded = await bench.add(await bench.create(), rows(1))
+        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        sweeps.pass_days(lake, -20)
+        await overwrite(bench, loaded, 2)
+        return {each.file_path.removeprefix("s3://lake/") for each in live}
+
+    replaced = asyncio.run(prepare())
+    sweeps.pass_days(lake, 20 + 6.9)
+    assert not replaced & {each.key for each in sweeps.run(lake).listed}
+    sweeps.pass_days(lake, 0.2)
+    assert replaced <= {each.key for each in sweeps.run(lake).listed}
+
+
+def test_the_state_that_the_newest_commit_replaced_is_kept_for_the_history_window(
+    bench: datafiles.Bench,
+) -> None:
+    """It is older than the window itself, and no other commit of the window names it."""
+    lake = bench.lake
+
+    async def live_keys(loaded: LoadedTable) -> set[str]:
+        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        return {each.file_path.removeprefix("s3://lake/") for each in live}
+
+    async def prepare() -> LoadedTable:
+        return await bench.add(await bench.create(), rows(1))
+
+    loaded = asyncio.run(prepare())
+    replaced = asyncio.run(live_keys(loaded))
+    sweeps.pass_days(lake, 30)
+    snapshot_id = loaded.metadata.current_snapshot_id
+    updates = [
+        {"action": "remove-snapshot-ref", "ref-name": "main"},
+        {"action": "remove-snapshots", "snapshot-ids": [snapshot_id]},
+    ]
+    asyncio.run(lake.tables.commit(loaded.ident, [], updates, by=BY))
+    sweeps.pass_days(lake, 6.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 0.2)
+    assert replaced <= {each.key for each in sweeps.run(lake).listed}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from server import config
-from server.access import errors, principals
+from server.access import canned, errors, principals
 from tests.server import requesting
 
 POLICY = {
@@ -43,6 +45,7 @@ def test_user_is_what_the_configuration_says():
     assert (who.display_name, who.email) == ("Bob B.", "bob@example.com")
     assert len(who.policies) == 1
     assert bob.public_keys == ("PEM",)
+    assert re.fullmatch("AIDA[A-Z2-7]{17}", who.principal_id)
 
 
 def test_user_without_more_belongs_to_the_servers_account():
@@ -117,3 +120,10 @@ def test_faulty_policy_is_refused_with_its_place_in_the_configuration():
         requesting.people(BOB, carol)
     assert caught.value.path == "users[1].policies[1].Statement.Resource"
     assert "carol" in str(caught.value)
+
+
+def test_an_unknown_managed_policy_is_refused_with_its_place_and_those_that_there_are():
+    carol = config.User(name="carol", access_key="AKC", secret_key="x", policies=("Nothing",))
+    with pytest.raises(errors.MalformedPolicy, match=", ".join(sorted(canned.CANNED))) as caught:
+        requesting.people(carol)
+    assert caught.value.path == "users[0].policies[0]"
