@@ -219,10 +219,10 @@ class Connection(asyncio.Protocol):
                 self._waiting or self._write_paused or self._ending is not None
             )
             if is_idle:  # then a request is answered at once
-                # Most requests end with their head; written out, as each call counts (0029).
-                if not data.endswith(HEAD_END):
+                # Other requests end with their head; written out, as each call counts (0029).
+                if data[:1] == b"P":
                     head = _head_before_body(data)
-                elif size_bytes <= limits.REPEAT_BYTES_MAX:
+                elif size_bytes <= limits.REPEAT_BYTES_MAX and data.endswith(HEAD_END):
                     head = data
                 if head is not None:
                     repeat = self._recall(head)

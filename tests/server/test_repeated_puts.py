@@ -147,6 +147,14 @@ def test_a_body_of_another_length_is_stored_whole(clocked):
     assert put(clocked, "/raw/k", b"y" * 3000, SDK)[1] == 0
 
 
+def test_a_body_that_ends_as_a_head_does_is_not_part_of_the_head(clocked):
+    learn(clocked)
+    body = b"\r\n\r\n".join([b"a" * 16, b""])
+    answer, count = put(clocked, "/raw/lines", body, SDK)
+    assert (answer.status, count) == (200, 0)
+    assert read(clocked, "/raw/lines") == body
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [
