@@ -33,8 +33,6 @@ class LogTarget(msgspec.Struct, frozen=True, kw_only=True):
 class UnusableTarget(Exception):
     """Records cannot be delivered to the bucket. `str()` is one sentence for the user."""
 
-    target_bucket: str | None = None
-
 
 def target_of(settings: Mapping[str, Any]) -> LogTarget | None:
     """Return the target in a bucket's settings; None if its requests are not logged."""

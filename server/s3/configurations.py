@@ -206,15 +206,14 @@ async def get_bucket_logging(services: engines.S3Services, call: calls.Call) -> 
 
 
 async def put_bucket_logging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
-    """PutBucketLogging. Raises UnusableTarget."""
+    """PutBucketLogging. Raises InvalidTargetBucket."""
     data = await incoming.read_configuration(call)
     target = await incoming.parsed(documents.parse_logging, data)
     if target is not None:
         try:
             services.access_logs.check_target(bucket_to_configure(services, call), target)
         except targets.UnusableTarget as unusable:
-            unusable.target_bucket = target.bucket
-            raise
+            raise errors.InvalidTargetBucket(str(unusable), TargetBucket=target.bucket) from None
 
     def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         return targets.with_target(settings, target)

@@ -23,6 +23,10 @@ class InvalidRequest(S3Error):
     """The request contradicts itself or misses a part it needs."""
 
 
+class InvalidTargetBucket(S3Error):
+    """Access records cannot be delivered to the bucket that TargetBucket names."""
+
+
 class InvalidUri(S3Error):
     """The path is not percent-encoded UTF-8."""
 

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from server import asgi, errortables
 from server import errors as kit_errors
 from server.access import errors as access_errors
-from server.accesslogs import targets
 from server.auth import errors as auth_errors
 from server.s3 import errors, guard, wire
 from storage import errors as storage_errors
@@ -28,12 +27,14 @@ LAYOUT_HEADER = "x-boathouse-layout-rule"
 class S3WireError:
     """One error response. message: None shows the error's own.
 
-    fields, headers: error -> further elements and headers.
+    resource_type: what the request's method is not allowed on; its elements are these two. fields,
+    headers: error -> further elements and headers.
     """
 
     status: int
     code: str
     message: str | None = None
+    resource_type: str = ""
     fields: Callable[[Exception], Fields] | None = None
     headers: Callable[[Exception], Fields] | None = None
 
@@ -42,16 +43,14 @@ def encode(error: Exception, *, method: str, resource: str, request_id: str) -> 
     """Return the response to an error. method: of the request. resource: its decoded path."""
     row, message = find(error)
     fields = () if row.fields is None else row.fields(error)
-    if isinstance(error, storage_errors.IsDeleteMarker):
-        fields = (("Method", method), ("ResourceType", "DeleteMarker"))
+    if row.resource_type:
+        fields = (("Method", method), ("ResourceType", row.resource_type))
     body = wire.error(
         row.code, message, (*fields, ("Resource", resource), ("RequestId", request_id))
     )
     headers = wire.XML_HEADERS
     if row.headers is not None:
         headers = (*headers, *row.headers(error))
-    if isinstance(error, guard.LayoutRefused):
-        headers = (*headers, (LAYOUT_HEADER, error.rule))
     return asgi.Response(row.status, headers, body)
 
 
@@ -102,6 +101,11 @@ def _layout(error: Exception) -> Fields:
         ("Segment", error.segment[: guard.SEGMENT_CHARACTERS_MAX]),
         ("Position", str(error.position)),
     )
+
+
+def _layout_header(error: Exception) -> Fields:
+    assert isinstance(error, guard.LayoutRefused)
+    return ((LAYOUT_HEADER, error.rule),)
 
 
 def _signature(error: Exception) -> Fields:
@@ -191,10 +195,8 @@ _INVALID_PART = (
 WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     # The S3 face.
     errors.InvalidArgument: S3WireError(status=400, code="InvalidArgument", fields=_own),
-    targets.UnusableTarget: S3WireError(
-        status=400,
-        code="InvalidTargetBucketForLogging",
-        fields=_from(TargetBucket="target_bucket"),
+    errors.InvalidTargetBucket: S3WireError(
+        status=400, code="InvalidTargetBucketForLogging", fields=_own
     ),
     errors.InvalidRequest: S3WireError(status=400, code="InvalidRequest", fields=_own),
     errors.InvalidUri: S3WireError(status=400, code="InvalidURI", fields=_own),
@@ -256,7 +258,9 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
     errors.FileMissing: S3WireError(
         status=400, code="IncorrectNumberOfFilesInPostRequest", fields=_own
     ),
-    guard.LayoutRefused: S3WireError(status=403, code="AccessDenied", fields=_layout),
+    guard.LayoutRefused: S3WireError(
+        status=403, code="AccessDenied", fields=_layout, headers=_layout_header
+    ),
     # Storage.
     storage_errors.NoSuchBucket: S3WireError(
         status=404,
@@ -306,6 +310,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         status=405,
         code="MethodNotAllowed",
         message="The specified method is not allowed against this resource.",
+        resource_type="DeleteMarker",
         headers=_delete_marker,
     ),
     storage_errors.ObjectLocked: S3WireError(
