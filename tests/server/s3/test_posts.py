@@ -331,6 +331,27 @@ def test_a_form_is_what_its_policy_allows_or_stores_nothing(
     assert stored == (["k"] if answer.status_code == 204 else [])
 
 
+@pytest.mark.parametrize("filename", ["", '; filename=""'])
+@pytest.mark.parametrize(
+    ("key", "outcome"),
+    [("in/${filename}", (204, "", "in/")), ("${filename}", (400, "InvalidArgument", None))],
+)
+def test_the_name_of_a_file_without_one_is_empty(
+    store: kit.ObjectStore, s3: Any, bucket: str, filename: str, key: str, outcome: Any
+) -> None:
+    fields = {"key": key, **post_forms.signed(store, allowing(bucket))}
+    body = post_forms.encode(fields, CONTENT).replace(b'; filename="f"', filename.encode())
+    headers = {"content-type": f"multipart/form-data; boundary={post_forms.BOUNDARY}"}
+    answer = kit.send(store, "POST", f"/{bucket}", headers, body)
+    keys = [row["Key"] for row in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+    status, error, stored = outcome
+    assert (answer.status, answer.code if error else "", keys) == (
+        status,
+        error,
+        [stored] if stored else [],
+    )
+
+
 def test_a_form_without_a_file_is_refused(store: kit.ObjectStore, bucket: str) -> None:
     fields = {"key": "k", **post_forms.signed(store, allowing(bucket, {"other": "x"}))}
     answer = post(store, bucket, fields, None)
@@ -345,6 +366,7 @@ def test_a_form_without_a_file_is_refused(store: kit.ObjectStore, bucket: str) -
         ({"signature": None}, (400, "InvalidArgument")),
         ({"policy": None}, (400, "InvalidArgument")),
         ({"AWSAccessKeyId": None}, (400, "InvalidArgument")),
+        ({"AWSAccessKeyId": None, "signature": None}, (400, "InvalidArgument")),
     ],
 )
 def test_a_form_with_a_wrong_proof_is_refused(
