@@ -252,6 +252,7 @@ def build(
         domain=settings.domain,
         hide_table_buckets=settings.hide_table_buckets,
         encrypted_disk=settings.encrypted_disk,
+        host_id=host_id,
     )
     jobs = _build_scheduler(settings, storage, rights, catalog, job_runs, now_ms, new_id)
     entry = exchange.Exchange(

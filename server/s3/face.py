@@ -50,7 +50,7 @@ class S3Face:
 
     principals: root and the configured users. guard: knows the tables. domain: the configured one
     for virtual-hosted buckets, besides `localhost`. hide_table_buckets: ListBuckets leaves table
-    buckets out. encrypted_disk: SSE-S3 holds for every object.
+    buckets out. encrypted_disk: SSE-S3 holds for every object. host_id: of this server's answers.
     """
 
     name: str = dispatch.S3
@@ -69,6 +69,7 @@ class S3Face:
         domain: str | None = None,
         hide_table_buckets: bool = False,
         encrypted_disk: bool = False,
+        host_id: str = "",
     ) -> None:
         self.services = engines.S3Services(
             buckets=storage.buckets,
@@ -85,6 +86,7 @@ class S3Face:
             encrypted_disk=encrypted_disk,
         )
         self._guard = guard
+        self._host_id = host_id
         self._domain = domain
         self._host: tuple[bytes | None, str | None] = (b"", None)
         """The Host of the last request, and the bucket that it names."""
@@ -140,6 +142,7 @@ class S3Face:
             method=request.method,
             resource=urllib.parse.unquote(request.raw_path, errors="replace"),
             request_id=request.request_id,
+            host_id=self._host_id,
         )
         if b"origin" in request.headers.joined:
             return self._allow_origin(response, request)

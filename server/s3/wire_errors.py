@@ -39,15 +39,17 @@ class S3WireError:
     headers: Callable[[Exception], Fields] | None = None
 
 
-def encode(error: Exception, *, method: str, resource: str, request_id: str) -> asgi.Response:
-    """Return the response to an error. method: of the request. resource: its decoded path."""
+def encode(
+    error: Exception, *, method: str, resource: str, request_id: str, host_id: str
+) -> asgi.Response:
+    """Return the response to an error. method: of the request. resource: its decoded path.
+    request_id, host_id: as in the headers of the answer."""
     row, message = find(error)
     fields = () if row.fields is None else row.fields(error)
     if row.resource_type:
         fields = (("Method", method), ("ResourceType", row.resource_type))
-    body = wire.error(
-        row.code, message, (*fields, ("Resource", resource), ("RequestId", request_id))
-    )
+    further = (("Resource", resource), ("RequestId", request_id), ("HostId", host_id))
+    body = wire.error(row.code, message, (*fields, *further))
     headers = wire.XML_HEADERS
     if row.headers is not None:
         headers = (*headers, *row.headers(error))

@@ -354,7 +354,9 @@ def checked(parser: Parser) -> Callable[[bytes], None]:
         try:
             parser.parse(data)
         except Exception as error:
-            answer = wire_errors.encode(error, method="GET", resource="/", request_id="r")
+            answer = wire_errors.encode(
+                error, method="GET", resource="/", request_id="r", host_id="h"
+            )
             if answer.status >= 500 and answer.status != NOT_IMPLEMENTED:
                 raise
 

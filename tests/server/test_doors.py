@@ -113,7 +113,9 @@ def test_every_answer_of_s3_names_the_host_that_gave_it(server):
     assert [status for status, _, _ in answers] == [403, 200, 404]
     names = {headers["x-amz-id-2"] for _, _, headers in answers}
     assert len(names) == 1
-    assert len(base64.b64decode(names.pop(), validate=True)) == 48
+    name = names.pop()
+    assert len(base64.b64decode(name, validate=True)) == 48
+    assert f"<HostId>{name}</HostId>" in answers[0][1].decode()
     assert "x-amz-id-2" not in ask(server, "GET", "/_health")[2]
 
 

@@ -54,7 +54,7 @@ def test_no_row_is_for_a_class_that_is_gone() -> None:
 
 def test_an_unexpected_error_is_an_internal_error_without_details() -> None:
     answer = wire_errors.encode(
-        RuntimeError("secret detail"), method="GET", resource="/b/k", request_id="1234"
+        RuntimeError("secret detail"), method="GET", resource="/b/k", request_id="1234", host_id="h"
     )
     assert answer.status == 500
     assert isinstance(answer.body, bytes)
@@ -71,7 +71,9 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
     error = errors.InvalidArgument(
         "odd \x00 <message> & \ufffe", ArgumentName="n", ArgumentValue="\x1b[31m"
     )
-    answer = wire_errors.encode(error, method="GET", resource="/b/\x01<k>", request_id="1234")
+    answer = wire_errors.encode(
+        error, method="GET", resource="/b/\x01<k>", request_id="1234", host_id="h"
+    )
     assert isinstance(answer.body, bytes)
     root = ET.fromstring(answer.body)
     assert [(child.tag, child.text) for child in root] == [
@@ -81,6 +83,7 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
         ("ArgumentValue", "\ufffd[31m"),
         ("Resource", "/b/\ufffd<k>"),
         ("RequestId", "1234"),
+        ("HostId", "h"),
     ]
     assert dict(answer.headers) == {"content-type": "application/xml"}
 
@@ -88,7 +91,9 @@ def test_an_error_document_has_aws_form_and_is_always_readable() -> None:
 def test_the_quotes_of_a_message_stand_as_they_are() -> None:
     # minio-go's tests look for the text of a failed condition in the bytes of AWS's answer.
     error = errors.InvalidArgument('failed: ["eq", "$key", "<a>&quot;"]')
-    answer = wire_errors.encode(error, resource='/b/"k"', method="GET", request_id="1234")
+    answer = wire_errors.encode(
+        error, resource='/b/"k"', method="GET", request_id="1234", host_id="h"
+    )
     assert isinstance(answer.body, bytes)
     assert b'<Message>failed: ["eq", "$key", "&lt;a&gt;&amp;quot;"]</Message>' in answer.body
     assert ET.fromstring(answer.body).findtext("Message") == 'failed: ["eq", "$key", "<a>&quot;"]'
@@ -106,7 +111,7 @@ def test_the_answer_to_a_wrong_signature_shows_in_bytes_what_should_be_signed(
         string_to_sign="AWS4\n\xe9",
         canonical_request=canonical,
     )
-    answer = wire_errors.encode(error, method="GET", resource="/b", request_id="1234")
+    answer = wire_errors.encode(error, method="GET", resource="/b", request_id="1234", host_id="h")
     assert isinstance(answer.body, bytes)
     root = ET.fromstring(answer.body)
     assert root.findtext("StringToSignBytes") == "41 57 53 34 0a e9"
