@@ -171,6 +171,24 @@ def test_a_head_is_compared_with_what_httptools_made_of_it():
     assert templates.of(PLAIN, [headers[1], headers[0], *headers[2:]]) is None
     assert templates.of(PLAIN + b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", headers) is None
     assert templates.of(PLAIN.replace(b"\r\n\r\n", b"\n\r\n"), headers) is None
+    assert templates.of(PLAIN[:-2] + b"x\r\n", headers) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        (b"host: 127.0.0.1:5253", (b"host", b"other")),
+        (b"host: 127.0.0.1:5253", (b"hose", b"127.0.0.1:5253")),
+        (b"host: \r127.0.0.1:5253", (b"host", b"\r127.0.0.1:5253")),
+        (b"host: \n127.0.0.1:5253", (b"host", b"\n127.0.0.1:5253")),
+        (b"host", (b"host", b"")),
+    ],
+)
+def test_each_header_is_compared_with_its_line_and_no_line_ends_within_it(line, header):
+    host, *others = Parsed(PLAIN).headers
+    assert host == (b"host", b"127.0.0.1:5253")
+    head = PLAIN.replace(b"host: 127.0.0.1:5253", line, 1)
+    assert templates.of(head, [header, *others]) is None
 
 
 def test_spaces_around_values_and_names_in_any_case_do_not_move_the_parts():

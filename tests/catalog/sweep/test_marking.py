@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from catalog import departures, manifests, records
 from catalog.commits import LoadedTable
 from catalog.sweep import marking
+from storage import batch, model
 from tests.kit import datafiles, lakes, manifestfiles, sweeps
 
 BY = lakes.BY
@@ -175,3 +178,87 @@ def test_the_state_that_the_newest_commit_replaced_is_kept_for_the_history_windo
     assert sweeps.run(lake).listed == []
     sweeps.pass_days(lake, 0.2)
     assert replaced <= {each.key for each in sweeps.run(lake).listed}
+
+
+def write_as_an_older_release(lake: lakes.Lake) -> None:
+    """Remove what says of each dropped table for how long it is kept: older releases wrote none."""
+    with lake.storage.index.view() as view:
+        changed: list[batch.Write] = []
+        for key, value in view.scan(batch.Store.LOG, b""):
+            record = records.decode(value, records.LogRecord)
+            ops = tuple(
+                msgspec.structs.replace(
+                    op,
+                    summary={
+                        name: each
+                        for name, each in op.summary.items()
+                        if name != departures.KEPT_UNTIL
+                    },
+                )
+                for op in record.ops
+            )
+            older = records.encode(msgspec.structs.replace(record, ops=ops))
+            changed.append(batch.Put(store=batch.Store.LOG, key=key, value=older))
+        prefix = records.dropped_range(lake.store.place("lake"))
+        for key, _ in view.scan(batch.Store.POINTERS, prefix, records.stop_after(prefix)):
+            changed.append(batch.Delete(store=batch.Store.POINTERS, key=key))
+    lake.run(lake.storage.index.commit(batch.Batch(writes=changed)))
+
+
+def test_tables_that_an_older_release_dropped_are_kept_for_their_days(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[set[str], set[str]]:
+        (dropped,) = await make_tables(bench, "dropped", 1)
+        (unregistered,) = await make_tables(bench, "unregistered", 1)
+        await lake.tables.drop(dropped.ident, by=BY)
+        await lake.tables.unregister(unregistered.ident, by=BY)
+        return keys_of(bench, dropped), keys_of(bench, unregistered)
+
+    dropped, unregistered = asyncio.run(prepare())
+    write_as_an_older_release(lake)
+    sweeps.pass_days(lake, 29.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 0.2)
+    assert {each.key for each in sweeps.run(lake).listed} == dropped
+    sweeps.pass_days(lake, 1_000)
+    sweeps.run(lake)
+    assert sweeps.keys_in(lake) == unregistered
+
+
+@pytest.mark.parametrize("damaged", ["manifest list", "manifest"])
+def test_a_file_that_is_repaired_is_read_for_the_next_commit(
+    bench: datafiles.Bench, damaged: str
+) -> None:
+    objects, blobs = bench.lake.storage.objects, bench.lake.storage.blobs
+
+    async def put(key: str, data: bytes) -> None:
+        received = await blobs.store(data, digests=frozenset({"md5"}))
+        await objects.put("lake", key, received, attributes=model.ObjectAttributes())
+
+    async def work() -> None:
+        loaded = await bench.add(await bench.create(), rows(1))
+        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        snapshot = loaded.metadata.current_snapshot()
+        assert snapshot is not None
+        uri = str(snapshot["manifest-list"])
+        if damaged == "manifest":
+            data = objects.read(objects.head("lake", uri.removeprefix("s3://lake/")))
+            (listed,) = manifests.decode_manifest_list(data)
+            uri = listed.manifest_path
+        key = uri.removeprefix("s3://lake/")
+        whole = objects.read(objects.head("lake", key))
+        await put(key, b"garbage")
+        mark = mark_of(bench)
+        await mark.run(now_ms=bench.lake.clock())
+        assert mark.problems_count == 1
+        (data_key,) = [each.file_path.removeprefix("s3://lake/") for each in live]
+        assert not mark.reached.holds("lake", data_key)
+        await put(key, whole)
+        await bench.add(loaded, rows(2))
+        await mark.catch_up()
+        assert mark.reached.holds("lake", data_key)
+
+    asyncio.run(work())
