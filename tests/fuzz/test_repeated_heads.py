@@ -289,6 +289,8 @@ def test_a_mutated_put_is_answered_and_stored_alike_with_and_without_the_table(p
         stream += mutated(data, put)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=3)))
     pieces = [stream[a:b] for a, b in itertools.pairwise([0, *cuts, len(stream)]) if a < b]
+    # A stream may read what it writes later; so each of the two finds what the stream itself left.
+    pair.run(pair.ask(pieces, remembers=False))
     plain = pair.run(pair.ask(pieces, remembers=False)), pair.stored()
     assert (pair.run(pair.ask(pieces, remembers=True)), pair.stored()) == plain
 
