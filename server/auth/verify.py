@@ -487,13 +487,7 @@ class Verifier:
                 return self._basic(request, rest.strip(), face)
             case "aws" if face == dispatch.S3 and self._sigv2_header:
                 return self._signed_v2(request, authorization)
-        hint = "; the Iceberg REST catalog is at /iceberg" if scheme.lower() == "bearer" else ""
-        refusal = errors.UnsupportedAuthorization
-        if scheme.lower() != "aws":
-            refusal = errors.UnknownScheme
-        raise refusal(
-            f"authorization by {scheme[:40]!r} is not accepted here{hint}", scheme=scheme[:40]
-        )
+        raise _refused_scheme(scheme, face)
 
     def _read_signed(self, request: asgi.Request, face: str, authorization: str) -> _Signed:
         """Parse a header's signature; check what does not need the secret or the body."""
@@ -1063,6 +1057,25 @@ def _is_local(host: str, domain: str | None) -> bool:
     if domain and labels[-len(domain.split(".")) :] == domain.lower().split("."):
         return True
     return not name or labels[-1] == dispatch.LOCAL_DOMAIN or config.is_loopback(name)
+
+
+def _refused_scheme(scheme: str, face: str) -> errors.UnsupportedAuthorization:
+    """Return the error of an Authorization header whose scheme a face does not take."""
+    refusal: type[errors.UnsupportedAuthorization] = errors.UnknownScheme
+    hint = ""
+    match scheme.lower():
+        case "bearer":
+            hint = "; the Iceberg REST catalog is at /iceberg"
+        case "aws":
+            refusal = errors.UnsupportedAuthorization
+            if face == dispatch.S3:
+                hint = (
+                    ": it is Signature Version 2; sign with AWS4-HMAC-SHA256, or let the server "
+                    "take it by the setting sigv2_header"
+                )
+    return refusal(
+        f"authorization by {scheme[:40]!r} is not accepted here{hint}", scheme=scheme[:40]
+    )
 
 
 def _no_date() -> errors.InvalidDate:

@@ -512,7 +512,7 @@ def signed_v2(url="http://127.0.0.1:5253/bucket/key?acl", **more):
 
 def test_version_2_header_is_off_until_it_is_allowed():
     sent = as_request(signed_v2())
-    with pytest.raises(errors.UnsupportedAuthorization):
+    with pytest.raises(errors.UnsupportedAuthorization, match="by the setting sigv2_header"):
         verify(sent)
     caller = verify(sent, sigv2_header=True)
     assert (caller.principal.type, caller.signing.scheme) == ("root", "sigv2")
