@@ -14,7 +14,7 @@ import pytest
 
 from server import limits
 from server.access import errors as access_errors
-from server.access import identities, identityrows, model, passwords, tokens
+from server.access import identities, identityrows, model, passwords, principals, tokens
 from server.iam import errors as iam_errors
 from server.iam import users
 from sql import authentication, errors, grants
@@ -659,6 +659,31 @@ def test_a_token_with_a_role_keeps_its_sessions_in_it(tmp_path: Path) -> None:
     local_sql.run_local(tmp_path, work)
 
 
+def is_valid(people: principals.Principals, claims: tokens.Claims) -> bool:
+    """Whether the keys of a transfer, which have root's rights, are valid still."""
+    entry = people.of_claims(claims)
+    assert entry is None or entry.principal == people.root
+    session = model.CredentialSession(
+        subject=claims.subject,
+        token_id=claims.token_id,
+        issued_at_ms=claims.issued_at_ms,
+        expires_at_ms=claims.expires_at_ms,
+        claims=claims.extra,
+    )
+    caller = dataclasses.replace(people.root, session=session)
+    assert (people.current(caller) is not None) == (entry is not None)
+    return entry is not None
+
+
+async def claims_of_transfer(local: local_sql.LocalSql) -> tokens.Claims:
+    """The claims of the keys with which the session's client uploads a file."""
+    transfer = (await local.run("put file:///tmp/x @~")).transfer
+    assert transfer is not None
+    now_ms = local.lake.clock()
+    token = transfer.keys.session_token
+    return tokens.verify(local_sql.RING, token, types=("sts",), now_ms=now_ms)
+
+
 def test_the_keys_of_a_transfer_end_with_the_token_of_the_session(tmp_path: Path) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         now_ms, people, logins = local.lake.clock, local.iam.principals, logins_of(local)
@@ -667,42 +692,45 @@ def test_the_keys_of_a_transfer_end_with_the_token_of_the_session(tmp_path: Path
         local.session.user = None
         local.session.principal = logins.check_programmatic_token(text)
         local.session.role = "PUBLIC"
-        transfer = (await local.run("put file:///tmp/x @~")).transfer
-        assert transfer is not None
-        claims = tokens.verify(
-            local_sql.RING, transfer.keys.session_token, types=("sts",), now_ms=now_ms()
-        )
-
-        def is_valid() -> bool:
-            entry = people.of_claims(claims)
-            assert entry is None or entry.principal == people.root
-            session = model.CredentialSession(
-                subject=claims.subject,
-                token_id=claims.token_id,
-                issued_at_ms=claims.issued_at_ms,
-                expires_at_ms=claims.expires_at_ms,
-                claims=claims.extra,
-            )
-            caller = dataclasses.replace(people.root, session=session)
-            assert (people.current(caller) is not None) == (entry is not None)
-            return entry is not None
-
-        assert is_valid()
+        claims = await claims_of_transfer(local)
+        assert is_valid(people, claims)
         local.session.principal = local_sql.ROOT
         await local.run("alter user alice modify pat nightly set disabled = true")
-        assert not is_valid()
+        assert not is_valid(people, claims)
         await local.run("alter user alice modify pat nightly set disabled = false")
-        assert is_valid()
+        assert is_valid(people, claims)
         await local.run("alter user alice set disabled = true")
-        assert not is_valid()
+        assert not is_valid(people, claims)
         await local.run("alter user alice set disabled = false")
         await local.run("alter user alice modify pat nightly set disabled = false")
-        assert is_valid()
+        assert is_valid(people, claims)
         now_ms.now_ms += DAY_MS
-        assert not is_valid()
+        assert not is_valid(people, claims)
         now_ms.now_ms -= DAY_MS
         await local.run("alter user alice remove pat nightly")
-        assert not is_valid()
+        assert not is_valid(people, claims)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_the_keys_of_a_transfer_end_with_the_user_of_a_login_by_password(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        people, logins = local.iam.principals, logins_of(local)
+        await local.run(f"create user alice password = '{PASSWORD}'")
+        local.session.user = None
+        local.session.principal = await logins.check_password("alice", PASSWORD)
+        local.session.role = "PUBLIC"
+        claims = await claims_of_transfer(local)
+        assert is_valid(people, claims)
+        local.session.principal = local_sql.ROOT
+        await local.run("alter user alice set disabled = true")
+        assert not is_valid(people, claims)
+        await local.run("alter user alice set disabled = false")
+        assert is_valid(people, claims)
+        await local.run("drop user alice")
+        assert not is_valid(people, claims)
+        await local.run(f"create user alice password = '{PASSWORD}'")
+        assert not is_valid(people, claims), "another user has the name now"
 
     local_sql.run_local(tmp_path, work)
 

@@ -262,3 +262,26 @@ def test_a_file_that_is_repaired_is_read_for_the_next_commit(
         assert mark.reached.holds("lake", data_key)
 
     asyncio.run(work())
+
+
+def test_a_purged_table_that_is_registered_again_has_its_history_window(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> set[str]:
+        loaded = await bench.add(await bench.create(), rows(1))
+        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        await lake.tables.drop(loaded.ident, purge=True, by=BY)
+        again = await lake.tables.register(
+            loaded.ident, loaded.metadata_location, by=BY, permit=lakes.permit_all
+        )
+        assert again.pointer.object_uuid == loaded.pointer.object_uuid
+        await overwrite(bench, again, 2)
+        return {each.file_path.removeprefix("s3://lake/") for each in live}
+
+    replaced = asyncio.run(prepare())
+    sweeps.pass_days(lake, 6.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 0.2)
+    assert replaced <= {each.key for each in sweeps.run(lake).listed}

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from server import config
-from server.access import canned, errors, principals
+from server.access import canned, errors, principals, tokens
 from tests.server import requesting
 
 POLICY = {
@@ -111,6 +111,22 @@ def test_wrong_user_and_wrong_password_look_alike(user, password):
 def test_two_principals_share_neither_name_nor_key(twin):
     with pytest.raises(principals.DuplicatePrincipal):
         requesting.people(BOB, twin)
+
+
+@pytest.mark.parametrize("extra", [{}, {"key": "AKALICE"}])
+def test_a_token_is_that_of_the_user_that_has_its_name_and_its_key(extra):
+    """A later configuration may give the name another key, and the key to another user."""
+    claims = tokens.Claims(
+        typ="access", subject="alice", token_id="t", issued_at_ms=0, expires_at_ms=1, extra=extra
+    )
+    entry = requesting.people(requesting.ALICE).of_claims(claims)
+    assert (entry.principal.name, entry.access_key) == ("alice", "AKALICE")
+    assert requesting.people(BOB).of_claims(claims) is None
+    other = config.User(name="other", access_key="AKALICE", secret_key="x")
+    assert requesting.people(other).of_claims(claims) is None
+    renewed = config.User(name="alice", access_key="AKNEW", secret_key="x")
+    is_named_alone = "key" not in extra
+    assert (requesting.people(renewed).of_claims(claims) is not None) == is_named_alone
 
 
 def test_faulty_policy_is_refused_with_its_place_in_the_configuration():
