@@ -160,5 +160,6 @@ ROW: Final = native.NativeRow(
             native.object_of(policy=native.TEXT, statements=native.list_of(_STATEMENT))
         ),
         missing={"type": ["object", "null"]},
+        note={"type": ["string", "null"]},
     ),
 )

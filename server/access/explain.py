@@ -1,15 +1,22 @@
 """rule: why an access decision is as it is: every policy looked at, and what each statement says.
 
 The decision itself is `decide.authorise`'s; this module only shows its parts. A decision for want
-of an Allow comes with a statement that would allow exactly the demand.
+of an Allow comes with a statement that would allow exactly the demand, if a statement would: on an
+object that is not its bucket owner's a note says what does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from server.access import decide, model, policies
+
+OF_ANOTHER_OWNER: Final = (
+    "The object has another owner than its bucket, so that policies alone allow nothing on it to "
+    "other accounts than its owner's: its access control list does, or ownership controls of the "
+    "bucket with BucketOwnerEnforced, by which every object is the bucket owner's."
+)
 
 
 def explain(
@@ -45,7 +52,10 @@ def explain(
         "reason": decision.reason,
         "statements": list(decision.statements),
         "policies": shown,
-        "missing": _missing(demand) if decision.reason == "no-allow" else None,
+        "missing": (
+            _missing(demand) if decision.reason == "no-allow" and not side.only_denies else None
+        ),
+        "note": OF_ANOTHER_OWNER if side.only_denies else None,
     }
 
 

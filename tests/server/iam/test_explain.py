@@ -142,6 +142,27 @@ def test_roles_addresses_and_policies_of_resources_count(server: aws.Server) -> 
     assert answer["policies"][-1]["policy"] == "policy of the resource"
 
 
+def test_an_object_of_an_anonymous_writer_is_explained_by_its_owner(server: aws.Server) -> None:
+    s3 = server.client("s3")
+    s3.create_bucket(Bucket="drop")
+    drop = "arn:aws:s3:::drop/*"
+    allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:PutObject", "Resource": drop}
+    s3.put_bucket_policy(Bucket="drop", Policy=json.dumps(document(allow)))
+    url = f"{server.url}/drop/file"
+    urllib.request.urlopen(urllib.request.Request(url, b"x", method="PUT"), timeout=60).close()
+    server.client("iam").create_user(UserName="collector")
+    reads = json.dumps(document({"Effect": "Allow", "Action": "s3:Get*", "Resource": "*"}))
+    server.client("iam").put_user_policy(UserName="collector", PolicyName="p", PolicyDocument=reads)
+    question = ("collector", "s3:GetObject", "arn:aws:s3:::drop/file")
+    _, answer = explained(server, *question)
+    assert (answer["allow"], answer["reason"], answer["missing"]) == (False, "no-allow", None)
+    assert "BucketOwnerEnforced" in answer["note"]
+    rules = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    s3.put_bucket_ownership_controls(Bucket="drop", OwnershipControls=rules)
+    _, answer = explained(server, *question)
+    assert (answer["allow"], answer["note"]) == (True, None)
+
+
 def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Server) -> None:
     question = ("alice", "s3tables:GetTable", "lake/sales/orders")
     assert explained(server, *question, user="carol")[0] == 403
