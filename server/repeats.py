@@ -108,16 +108,18 @@ class Repeats:
 
     def find(self, head: bytes) -> Repeat | None:
         """Return what a head means, if it is remembered."""
-        # Written out, as each call counts (0029): `templates.bytes_behind_key`.
-        stop = head.find(templates.VERSION)
-        query = head.find(b"?", 0, stop)
-        if query >= 0:
-            # A URL that is read again and again; its signature is not computed again.
-            repeat = self._same.find(head)
-            if repeat is not None:
-                return repeat
-        if self._keyed:  # most heads that differ are of these
-            tail_bytes = len(head) - (stop if query < 0 else query)
+        has_query = False
+        if self._keyed:  # first, because most heads that differ are of these
+            # Written out, as each call counts (0029): `templates.bytes_behind_key`.
+            stop = head.find(templates.VERSION)
+            query = head.find(b"?", 0, stop)
+            has_query = query >= 0
+            if has_query:
+                # A URL that is read again and again; its signature is not computed again.
+                repeat = self._same.find(head)
+                if repeat is not None:
+                    return repeat
+            tail_bytes = len(head) - (query if has_query else stop)
             for template in self._keyed.get(tail_bytes, ()):
                 rest, parts = template.split(head)
                 signed = self._signed.find(rest)
@@ -128,7 +130,7 @@ class Repeats:
                     and template.are_harmless(parts)
                 ):
                     return self._with_parts(signed, head, parts)
-        if query < 0:
+        if not has_query:
             repeat = self._same.find(head)
             if repeat is not None:
                 return repeat
