@@ -37,8 +37,13 @@ ROOT_VARIABLE = "PYTEST_DEBUG_TEMPROOT"
 os.environ[RUN_VARIABLE] = RUN
 os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-# Spark's tests are short: code compiled for long runs costs them twice the CPU.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark's tests are short: code compiled for long runs costs them twice the CPU. A seventh of what
+# is left goes to Java's search for compiled code that it may forget.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions -XX:-MethodFlushing"
+    " -XX:ReservedCodeCacheSize=240m",
+)
 # Several processes with tests share one machine: none takes what a job alone would.
 os.environ.setdefault("BOATHOUSE_DRIVER_MEMORY", "1g")
 

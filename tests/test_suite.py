@@ -1,5 +1,6 @@
 """What the commands run: `make test` leaves out tests whose marks name others that show the same,
-and `make test-all`, which continuous integration runs, leaves out none of them."""
+and most tests with Spark; `make test-all`, which continuous integration runs, leaves out none.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from tests.kit.workers import ROOT, TESTS
 
 MARK = "pytest.mark.further"
 LEFT_OUT = ("further", "long", "clients", "cluster")
+SPARK = "spark"
+SMOKE = "smoke"
 
 
 def marks_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
@@ -30,10 +33,17 @@ def marks_of(test: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr
 
 @functools.cache
 def marks_by_test(path: Path) -> dict[str, dict[str, ast.expr]]:
-    """Return the marks of each test of a file, by the test's name."""
+    """Return the marks of each test of a file, its own and the file's, by the test's name."""
+    body = ast.parse(path.read_text()).body
+    of_file = {
+        name: each.value
+        for each in body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark"
+        for name in re.findall(r"pytest\.mark\.(\w+)", ast.unparse(each.value))
+    }
     return {
-        each.name: marks_of(each)
-        for each in ast.parse(path.read_text()).body
+        each.name: {**of_file, **marks_of(each)}
+        for each in body
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         and each.name.startswith("test_")
     }
@@ -64,12 +74,26 @@ def test_what_make_test_leaves_out_is_shown_by_tests_that_it_runs() -> None:
             marks = marks_by_test(ROOT / place).get(name)
             assert marks is not None, f"{test} names {other}, which is not there"
             assert not set(LEFT_OUT) & set(marks), f"{test} names {other}, which is left out too"
+            assert SPARK not in marks or SMOKE in marks, f"{test} names {other}, left out too"
+
+
+def test_only_tests_with_spark_are_smoke_and_none_of_them_is_a_further_one() -> None:
+    """There is one way to leave a test out of `make test`, and one to keep one with Spark in it."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for name, marks in marks_by_test(path).items():
+            test = f"{path.relative_to(ROOT).as_posix()}::{name}"
+            if SPARK in marks:
+                assert "further" not in marks, f"{test} is left out as a test with Spark"
+            else:
+                assert SMOKE not in marks, f"{test} is in `make test` anyway"
 
 
 def test_make_test_all_and_continuous_integration_leave_nothing_out() -> None:
     """Both are one recipe, whose expressions end with what it leaves out without ALL."""
     text = (ROOT / "Makefile").read_text()
-    assert re.findall(r"^LESS = (.*)$", text, re.MULTILINE) == ["$(if $(ALL),,and not further)"]
+    assert re.findall(r"^LESS = (.*)$", text, re.MULTILINE) == [
+        "$(if $(ALL),,and not further and (not spark or smoke))"
+    ]
     whole = re.search(r"^test-all: .*\n\t(.*)$", text, re.MULTILINE)
     assert whole is not None
     assert whole[1] == "@$(MAKE) --no-print-directory test ALL=1"

@@ -67,6 +67,7 @@ def keys_of(s3: Any, bucket: str) -> list[str]:
     return [row["Key"] for row in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
+@pytest.mark.smoke
 def test_s3a_writes_in_parts_copies_lists_by_pages_and_deletes(
     hadoop: Any, spark: Any, s3: Any, bucket: str, body_file: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_s3a_replaces_no_file_without_overwrite(
     assert s3.get_object(Bucket=bucket, Key="once")["Body"].read() == b"first"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "more",
     [

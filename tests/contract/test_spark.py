@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 OTHERS = ("pyiceberg", "duckdb", "sql")
 
 
+@pytest.mark.smoke
 def test_spark_writes_and_changes_a_table_that_others_read(engines: Engines) -> None:
     sql = engines.spark
     sql("CREATE NAMESPACE documented.spark_sql")
@@ -57,6 +58,7 @@ def test_spark_writes_and_changes_a_table_that_others_read(engines: Engines) -> 
     )
 
 
+@pytest.mark.smoke
 def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(engines: Engines) -> None:
     sql = engines.spark
     sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_mor")
@@ -582,6 +584,7 @@ def test_a_loaded_table_is_read_with_newer_keys_once_those_of_its_load_have_ende
         assert table.io().newInputFile(metadata_file).getLength() > 0
 
 
+@pytest.mark.smoke
 def test_spark_writes_and_replaces_files_of_a_bucket_through_s3a(engines: Engines) -> None:
     """Hadoop's committer writes below `_temporary` and renames: copies and deletions by prefix."""
     s3 = s3_kit.client(engines.running)

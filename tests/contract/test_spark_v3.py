@@ -24,6 +24,7 @@ def _namespace(engines: Engines) -> None:
     engines.spark(f"CREATE NAMESPACE documented.{NAMESPACE}")
 
 
+@pytest.mark.smoke
 def test_variants_of_spark_duckdb_and_sql_are_read_by_all_three(engines: Engines) -> None:
     name = f"{NAMESPACE}.variants"
     engines.spark(

@@ -93,10 +93,6 @@ def check_same(lake: server_kit.Running, numbers: tuple[int, ...]) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.further(
-    "test_a_query_reads_the_rows_that_the_statement_resolved",
-    "test_values_of_every_type_are_those_of_the_servers_own_engine",
-)
 def test_queries_of_tpch_agree_on_both_engines(lake: server_kit.Running) -> None:
     check_same(lake, SHORT)
 
@@ -198,6 +194,7 @@ both("select s from w where s > 0")
 """
 
 
+@pytest.mark.smoke
 def test_a_query_reads_the_rows_that_the_statement_resolved(lake: server_kit.Running) -> None:
     for text, ours, theirs in said(lake, STATES):
         assert ours, text
@@ -252,6 +249,7 @@ for text in (
 """
 
 
+@pytest.mark.smoke
 def test_values_of_every_type_are_those_of_the_servers_own_engine(
     lake: server_kit.Running,
 ) -> None:

@@ -180,6 +180,7 @@ def connector(server: server_kit.Running) -> Iterator[line_programs.LineProgram]
         yield program
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("name", "way"),
     [

@@ -43,16 +43,24 @@ class Share:
         return self._number % self._every == 1 % self._every
 
 
-def short(cases: Iterable[str], *in_every_run: str, further: Iterable[str] = ()) -> list[Any]:
+def short(
+    cases: Iterable[str],
+    *in_every_run: str,
+    further: Iterable[str] = (),
+    smoke: Iterable[str] = (),
+) -> list[Any]:
     """Return cases for parametrize: all are in `make test-long`.
 
-    in_every_run: those in `make test`. further: those that `make test-all` has besides.
+    in_every_run: those in `make test`. further: those that `make test-all` has besides. smoke: of a
+    test with Spark, those of in_every_run that are in `make test`; then `make test-all` has the
+    others.
     """
     listed, more = list(cases), frozenset(further)
     assert in_every_run, "a test has a case in every run"
     assert {*in_every_run, *more} <= set(listed), "a case of every run is not there"
     assert more.isdisjoint(in_every_run), "a case of every run is no further one"
-    return [_marked(case, in_every_run, more) for case in listed]
+    assert set(smoke) <= set(in_every_run), "a case of every run is smoke"
+    return [_marked(case, in_every_run, more, frozenset(smoke)) for case in listed]
 
 
 def further(cases: Iterable[str], *in_every_run: str) -> list[Any]:
@@ -61,7 +69,11 @@ def further(cases: Iterable[str], *in_every_run: str) -> list[Any]:
     return short(listed, *in_every_run, further=set(listed) - set(in_every_run))
 
 
-def _marked(case: str, in_every_run: tuple[str, ...], more: frozenset[str]) -> Any:
+def _marked(
+    case: str, in_every_run: tuple[str, ...], more: frozenset[str], smoke: frozenset[str]
+) -> Any:
+    if case in smoke:
+        return pytest.param(case, marks=pytest.mark.smoke)
     if case in in_every_run:
         return case
     return pytest.param(case, marks=pytest.mark.further if case in more else pytest.mark.long)

@@ -119,7 +119,6 @@ def test_a_java_that_writes_no_archive_is_no_error_and_old_archives_go(
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_what_java_had_begun_to_write_when_its_time_was_over_goes")
 def test_a_java_that_takes_too_long_is_ended_and_its_archive_is_not_used(
     runtime: java.Java, folder: Path, prefix: Path
 ) -> None:

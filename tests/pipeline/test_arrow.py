@@ -217,9 +217,6 @@ def outcome(catalog: Any, table: str) -> dict[str, Any]:
 BY_SPARK = (
     "every class of value",
     "nested JSON that evolves",
-)
-"""What Spark loads in `make test` as well; the other cases are compared with what it has made."""
-FURTHER_BY_SPARK = (
     "other headers, an empty file, a header alone",
     "a schema",
     "columns that a table has, widened, new and gone",
@@ -227,7 +224,9 @@ FURTHER_BY_SPARK = (
     "Parquet",
     "merging by two keys, an order and a flag",
 )
-"""What Spark loads in `make test-all` besides."""
+"""What Spark loads in `make test-all` as well; all cases are compared with what it has made."""
+SMOKE = ("every class of value", "nested JSON that evolves")
+"""Those of `make test`."""
 RECORDED = Path(__file__).resolve().parents[1] / "golden" / "pipeline" / "loads_by_spark.json"
 """What each load of each case leaves. UPDATE_GOLDEN=1 with -m "spark or long" writes it anew."""
 
@@ -236,7 +235,7 @@ def recorded() -> dict[str, Any]:
     return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
 
 
-@pytest.mark.parametrize("name", [name for name in SAME if name not in BY_SPARK])
+@pytest.mark.parametrize("name", SAME)
 def test_arrow_makes_of_sources_what_spark_has_made_of_them(
     small: Small, raw: Raw, name: str
 ) -> None:
@@ -250,7 +249,7 @@ def test_arrow_makes_of_sources_what_spark_has_made_of_them(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", examples.short(SAME, *BY_SPARK, further=FURTHER_BY_SPARK))
+@pytest.mark.parametrize("name", examples.short(SAME, *BY_SPARK, smoke=SMOKE))
 def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, name: str) -> None:
     rounds, changes = SAME[name]
     outcomes = []
@@ -277,7 +276,6 @@ def test_arrow_makes_of_sources_what_spark_makes_of_them(lake: Lake, raw: Raw, n
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_arrow_makes_of_sources_what_spark_makes_of_them")
 def test_spark_makes_of_local_files_what_arrow_makes_of_them(
     lake: Lake, raw: Raw, tmp_path: Path
 ) -> None:
@@ -296,7 +294,6 @@ def test_spark_makes_of_local_files_what_arrow_makes_of_them(
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_arrow_makes_of_sources_what_spark_makes_of_them")
 def test_spark_makes_of_orc_what_arrow_makes_of_parquet(lake: Lake, raw: Raw) -> None:
     rows = {"id": pa.array([1, 2], pa.int32()), "s": ["a", None], "l": [[1.5], None]}
     body = io.BytesIO()
@@ -384,7 +381,8 @@ def test_arrow_names_file_line_and_column_and_changes_nothing(
         REFUSED,
         "a row with too many columns",
         "a value that the table's column cannot take",
-        further=("a line that is not JSON", "Latin-1 without saying so"),
+        "a line that is not JSON",
+        "Latin-1 without saying so",
     ),
 )
 def test_spark_names_file_line_and_column_and_changes_nothing(

@@ -63,6 +63,7 @@ def test_every_logical_type_of_avro_arrives_as_its_iceberg_type(lake: Lake, raw:
 
 
 @pytest.mark.spark
+@pytest.mark.smoke
 def test_avro_files_whose_schemas_differ_are_one_table_with_the_wider_types(
     lake: Lake, raw: Raw
 ) -> None:

@@ -127,7 +127,6 @@ ALL = [(part, number) for part in range(2) for number in range(6)]
         pytest.param(
             3, "merge-on-read", "delete from {t} where part = 0 and id = 3",
             [row for row in ALL if row != (0, 3)], id="delete, deletion vector",
-            marks=pytest.mark.further,
         ),
         pytest.param(
             2, "copy-on-write",
@@ -135,6 +134,7 @@ ALL = [(part, number) for part in range(2) for number in range(6)]
             "on {t}.part = s.part and {t}.id = s.id when matched then update set id = 33 "
             "when not matched then insert values (s.part, s.id)",
             sorted([*(row for row in ALL if row != (0, 3)), (0, 33), (0, 9)]), id="merge",
+            marks=pytest.mark.smoke,
         ),
     ],
 )  # fmt: skip
@@ -160,7 +160,6 @@ def test_a_writer_that_comes_first_wins_and_only_its_group_is_compacted_again(
     assert "a writer's commit came first; planning them again" in line
 
 
-@pytest.mark.further("test_a_writer_that_comes_first_wins_and_only_its_group_is_compacted_again")
 def test_a_compaction_that_is_overtaken_each_time_fails_nothing_and_the_next_one_compacts(
     lake: Lake, server: Running
 ) -> None:
@@ -233,9 +232,6 @@ def test_an_expiry_keeps_a_writers_commit_and_every_row_of_it(lake: Lake, server
     assert metadata.current_snapshot_id in {each.snapshot_id for each in metadata.snapshots}
 
 
-@pytest.mark.further(
-    "tests/pipeline/test_ingest.py::test_a_file_among_many_small_ones_that_cannot_be_read_is_named"
-)
 def test_a_file_that_cannot_be_read_fails_the_compaction_with_its_reason(lake: Lake) -> None:
     name = a_table(lake, groups=2)
     s3, catalog = sources.client(lake.server), lake.catalog
@@ -255,9 +251,6 @@ def test_a_file_that_cannot_be_read_fails_the_compaction_with_its_reason(lake: L
     assert files(lake, name) == {0: 1, 1: 4}
 
 
-@pytest.mark.further(
-    "test_a_load_waits_no_longer_for_writers_than_its_bound_and_the_next_one_loads"
-)
 def test_a_job_waits_no_longer_for_writers_than_its_bound_whatever_the_table_says(
     lake: Lake, server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,9 +275,6 @@ def test_a_job_waits_no_longer_for_writers_than_its_bound_whatever_the_table_say
     assert rows(lake, name) == [row for row in ALL if row != (0, 3)]
 
 
-@pytest.mark.further(
-    "test_a_load_waits_no_longer_for_writers_than_its_bound_and_the_next_one_loads"
-)
 def test_the_rounds_of_a_compaction_together_wait_no_longer_than_the_bound(
     lake: Lake, server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -308,10 +308,6 @@ def test_a_follower_loads_again_what_the_record_of_loads_no_longer_has(
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_files_that_arrive_are_loaded_until_a_signal_ends_the_job",
-    "test_a_first_round_with_a_file_that_cannot_be_loaded_waits_for_others",
-)
 def test_loads_of_a_follower_share_one_session_of_spark(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:

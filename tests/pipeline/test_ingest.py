@@ -92,6 +92,7 @@ def test_ingest_makes_the_namespace_the_table_and_its_rows_in_one_commit(
     assert lake.taken("made.deeper.t") == {(row["source"], row["etag"]) for row in wanted}
 
 
+@pytest.mark.smoke
 def test_ingest_again_loads_only_what_is_new_or_written_anew(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
     assert lake.ingest(raw, "again.t").rows == 1
@@ -111,6 +112,7 @@ def test_ingest_again_loads_only_what_is_new_or_written_anew(lake: Lake, raw: Ra
     assert lake.rows("again.t") == [{"id": 1}, {"id": 2}, {"id": 7}]
 
 
+@pytest.mark.smoke
 def test_ingest_adds_new_columns_and_widens_old_ones(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,zip\n1,A12\n")
     lake.ingest(raw, "evolve.t")
@@ -125,7 +127,6 @@ def test_ingest_adds_new_columns_and_widens_old_ones(lake: Lake, raw: Raw) -> No
     assert types == ["long", "string", "string"]
 
 
-@pytest.mark.further("test_ingest_adds_new_columns_and_widens_old_ones")
 def test_ingest_reads_an_empty_column_as_what_the_table_says(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,score,day\n1,1.5,2026-01-01\n")
     lake.ingest(raw, "typed.t")
@@ -140,10 +141,6 @@ def test_ingest_reads_an_empty_column_as_what_the_table_says(lake: Lake, raw: Ra
     ]
 
 
-@pytest.mark.further(
-    "test_ingest_partitions_by_a_column_inside_another",
-    "test_ingest_adds_new_columns_and_widens_old_ones",
-)
 def test_ingest_of_data_without_the_partition_s_column_leaves_it_empty(
     lake: Lake, raw: Raw
 ) -> None:
@@ -167,10 +164,6 @@ def test_ingest_partitions_by_a_column_inside_another(lake: Lake, raw: Raw) -> N
     assert [row["on"]["day"] for row in lake.rows("inside.t")] == ["2026-01-09", "b"]
 
 
-@pytest.mark.further(
-    "test_ingest_makes_the_namespace_the_table_and_its_rows_in_one_commit",
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_makes_of_them",
-)
 def test_ingest_into_many_partitions_has_few_files_open_at_a_time(lake: Lake, raw: Raw) -> None:
     days = 100
     few = days // 4
@@ -230,9 +223,6 @@ def alive_in_java(lake: Lake, class_name: str) -> int:
     return counted.get(class_name, 0)
 
 
-@pytest.mark.further(
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_has_made_of_them"
-)
 def test_ingest_reads_packed_files_beside_plain_ones(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv.gz", gzip.compress(b"id,name\n1,a\n"))
     raw.put("in/2.csv.gz", gzip.compress(b"name,id\nb,2\n"))
@@ -264,9 +254,6 @@ def test_ingest_holds_names_that_differ_in_case_alone_to_be_one(
     assert lake.rows(table) == [{"id": "1", "Name": "007"}, {"id": "2", "Name": "008"}]
 
 
-@pytest.mark.further(
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_has_made_of_them"
-)
 def test_ingest_of_files_with_other_headers_keeps_values_under_their_names(
     lake: Lake, raw: Raw
 ) -> None:
@@ -283,10 +270,6 @@ def test_ingest_of_files_with_other_headers_keeps_values_under_their_names(
     ]
 
 
-@pytest.mark.further(
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_makes_of_them",
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_has_made_of_them",
-)
 def test_ingest_reads_json_and_parquet_and_reader_options(lake: Lake, raw: Raw) -> None:
     raw.put("json/1.json", '{"id": 1, "in": {"x": 1}}\n{"id": 2, "in": null}\n')
     assert lake.ingest(raw, "formats.j", prefix="json/", format="json").rows == 2
@@ -441,7 +424,6 @@ def test_classes_from_bytes_decide_as_those_that_spark_tells(
     assert all(present <= every for present, every in zip(from_bytes, of_spark, strict=True))
 
 
-@pytest.mark.further("test_ingest_again_loads_only_what_is_new_or_written_anew")
 def test_options_that_choose_files_choose_objects_by_their_names(lake: Lake, raw: Raw) -> None:
     for number in range(fetching.OBJECTS_MIN):
         raw.put(f"in/{'odd' if number % 2 else 'even'}-{number:02}.csv", f"id\n{number}\n")
@@ -467,9 +449,6 @@ def test_an_object_that_changes_before_it_is_copied_fails_the_load(
     assert lake.state("changing.t") is None
 
 
-@pytest.mark.further(
-    "test_ingest_by_replace_makes_a_table_equal_its_sources_whatever_was_done_to_it"
-)
 def test_ingest_by_replace_leaves_just_what_lies_there_now(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
     raw.put("in/2.csv", "id\n2\n")
@@ -527,9 +506,6 @@ def test_ingest_by_replace_makes_a_table_equal_its_sources_whatever_was_done_to_
     assert lake.ingest(raw, table, mode="replace").snapshot_id is None
 
 
-@pytest.mark.further(
-    "test_ingest_by_replace_makes_a_table_equal_its_sources_whatever_was_done_to_it"
-)
 def test_ingest_by_replace_after_appends_leaves_just_the_sources_it_is_given(
     lake: Lake, raw: Raw
 ) -> None:
@@ -639,15 +615,7 @@ def live(lake: Lake) -> str:
     return "live.t"
 
 
-@pytest.mark.parametrize(
-    "what",
-    examples.further(
-        FAILURES,
-        "a row with too many columns",
-        "text where the table has a number",
-        "a partition column that is not there",
-    ),
-)
+@pytest.mark.parametrize("what", FAILURES)
 def test_a_failed_load_into_a_live_table_changes_nothing(
     lake: Lake, raw: Raw, live: str, what: str
 ) -> None:
@@ -680,7 +648,6 @@ def test_a_source_written_anew_while_it_is_read_is_not_loaded(
     assert [(row["id"], row["name"]) for row in lake.rows(table)] == [(1, "a"), (2, "B")]
 
 
-@pytest.mark.further("test_a_source_written_anew_while_it_is_read_is_not_loaded")
 def test_a_source_deleted_before_it_is_read_is_not_loaded(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", LIVE)
     raw.put("in/2.csv", LIVE)
@@ -692,9 +659,7 @@ def test_a_source_deleted_before_it_is_read_is_not_loaded(lake: Lake, raw: Raw) 
     assert ("gone",) not in lake.catalog.list_namespaces()
 
 
-@pytest.mark.parametrize(
-    "what", examples.further(["malformed", "changed", "partition"], "changed", "partition")
-)
+@pytest.mark.parametrize("what", ["malformed", "changed", "partition"])
 def test_a_failed_load_into_a_new_table_leaves_no_table_and_no_namespace(
     lake: Lake, raw: Raw, what: str
 ) -> None:
@@ -766,7 +731,6 @@ def test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them(
     assert len(lake.data_files("race_live.t")) == 2, "the loser's files were given back"
 
 
-@pytest.mark.further("test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them")
 def test_of_two_first_loads_of_a_table_each_source_is_loaded_once_by_one_of_them(
     lake: Lake, raw: Raw
 ) -> None:
@@ -778,7 +742,6 @@ def test_of_two_first_loads_of_a_table_each_source_is_loaded_once_by_one_of_them
     assert len(lake.catalog.load_table("race_new.t").metadata.snapshots) == 1
 
 
-@pytest.mark.further("test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them")
 def test_two_first_loads_of_other_sources_both_end_in_the_new_table(lake: Lake, raw: Raw) -> None:
     raw.put("one/1.csv", "id\n1\n")
     raw.put("two/2.csv", "id\n2\n")
@@ -800,7 +763,6 @@ def test_two_first_loads_of_other_sources_both_end_in_the_new_table(lake: Lake, 
     assert lake.rows("race_both.t") == [{"id": 1}, {"id": 2}]
 
 
-@pytest.mark.further("test_of_two_loads_of_the_same_sources_into_a_live_table_one_loads_them")
 def test_of_two_replacing_loads_each_object_is_there_once(lake: Lake, raw: Raw) -> None:
     raw.put("in/0.csv", "id\n0\n")
     lake.ingest(raw, "race_replace.t")
@@ -827,6 +789,7 @@ def catalog_of(lake: Lake, warehouse: str, *, url: str) -> Any:
     return lambda _: contextlib.nullcontext(lake.spark)
 
 
+@pytest.mark.smoke
 def test_a_lost_answer_to_the_commit_is_said_and_the_next_run_loads_nothing_twice(
     lake: Lake, raw: Raw
 ) -> None:

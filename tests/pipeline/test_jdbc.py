@@ -15,7 +15,7 @@ import pytest
 
 from pipeline import __main__ as command
 from pipeline import errors, files, ingest, interrupts, jdbc, jobs, reading, settings
-from tests.kit import drivers, examples
+from tests.kit import drivers
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
@@ -69,6 +69,7 @@ def run(lake: Lake, load: jobs.Load, *, say: Any = None) -> jobs.Loaded:
 
 
 @pytest.mark.spark
+@pytest.mark.smoke
 def test_a_load_of_a_database_reads_the_rows_above_the_last_watermark(
     lake: Lake, database: Database
 ) -> None:
@@ -98,11 +99,6 @@ def test_a_load_of_a_database_reads_the_rows_above_the_last_watermark(
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_a_load_of_a_database_reads_the_rows_above_the_last_watermark",
-    "tests/pipeline/test_merging.py::"
-    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
-)
 def test_a_query_is_replaced_and_merged_whole_without_a_watermark(
     lake: Lake, database: Database
 ) -> None:
@@ -132,7 +128,7 @@ def test_a_query_is_replaced_and_merged_whole_without_a_watermark(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", examples.further(["append", "replace"], "replace"))
+@pytest.mark.parametrize("mode", ["append", "replace"])
 def test_a_load_of_a_database_beside_another_one_adds_no_row_twice(
     lake: Lake, database: Database, mode: settings.Mode
 ) -> None:
@@ -156,7 +152,6 @@ def test_a_load_of_a_database_beside_another_one_adds_no_row_twice(
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_a_load_of_a_database_reads_the_rows_above_the_last_watermark")
 def test_a_merge_by_a_column_of_versions_brings_in_the_rows_that_changed(
     lake: Lake, database: Database
 ) -> None:

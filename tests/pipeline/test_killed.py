@@ -64,7 +64,7 @@ CASES = [
         name,
         seed,
         marks=[pytest.mark.spark]
-        + [pytest.mark.further] * (name == FURTHER)
+        + [pytest.mark.smoke] * (name == EVERY_RUN)
         + [pytest.mark.long] * (name not in (EVERY_RUN, FURTHER)),
     )
     for seed, name in enumerate(MOMENTS, start=2013)
@@ -269,7 +269,6 @@ def test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence(
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_a_job_interrupted_in_the_middle_of_its_work_says_so_in_one_sentence")
 def test_a_job_whose_server_has_died_ends_soon_and_says_so_in_one_sentence(
     server: server_kit.Running, small: Small, raw: Raw, tmp_path: Path
 ) -> None:

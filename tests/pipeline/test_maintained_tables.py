@@ -240,14 +240,8 @@ LONG_RUNS = {
     "pyiceberg, format 2",
 }
 """Writers whose sorts of files and deletes other writers have too: by `make test-long` alone."""
-FURTHER = {
-    "spark, upgraded from format 1 to 3",
-    "duckdb, format 3",
-    "trino's manifests, one delete file for many",
-    "equality deletes for all partitions",
-}
-"""Writers whose sorts of files and deletes the tables of `make test` have too, one by one: by
-`make test-all`."""
+SMOKE = "flink's manifests, equality deletes"
+"""The writer whose table `make test` compacts."""
 WITH_EQUALITY_DELETES = {
     "flink's manifests, equality deletes",
     "equality deletes for all partitions",
@@ -285,7 +279,7 @@ MAINTAINED: list[tuple[str, maintenance.Strategy, bool]] = [
         pytest.param(
             writer,
             strategy,
-            marks=[pytest.mark.long] * is_long + [pytest.mark.further] * (writer in FURTHER),
+            marks=[pytest.mark.long] * is_long + [pytest.mark.smoke] * (writer == SMOKE),
         )
         for writer, strategy, is_long in MAINTAINED
     ],

@@ -29,6 +29,7 @@ def interleaved(a: int, b: int) -> tuple[int, ...]:
     return (a >> 1, b >> 1, a & 1, b & 1)
 
 
+@pytest.mark.smoke
 def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     lake: Lake, raw: Raw, watched: dict[str, Watched]
 ) -> None:
@@ -81,10 +82,6 @@ def test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing(
     assert lake.state("kept.t") == before
 
 
-@pytest.mark.further(
-    "tests/jobs/test_thresholds.py::test_a_tag_a_branch_and_its_own_settings_keep_snapshots",
-    "test_previews_say_what_then_happens_and_change_nothing",
-)
 def test_expire_by_default_keeps_what_is_young(lake: Lake, raw: Raw) -> None:
     for number in range(2):
         raw.put(f"in/{number}.csv", f"id\n{number}\n")
@@ -111,10 +108,6 @@ def test_maintenance_of_a_table_that_is_not_there_names_it(lake: Lake) -> None:
         expiry.run(table, older_than=None, retain_last=2, open_spark=lake.open_spark)
 
 
-@pytest.mark.further(
-    "test_maintenance_of_a_table_that_is_not_there_names_it",
-    "test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing",
-)
 def test_names_with_capitals_and_dashes_reach_the_procedures(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id\n1\n")
     lake.ingest(raw, "odd_names.t-1")
@@ -179,10 +172,6 @@ def test_compaction_arranges_rows_as_its_strategy_says(
     assert stored_order(lake, name) == expected
 
 
-@pytest.mark.further(
-    "test_compaction_arranges_rows_as_its_strategy_says",
-    "test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing",
-)
 def test_binpack_leaves_rows_in_the_order_of_their_files_and_auto_is_binpack_without_an_order(
     lake: Lake,
 ) -> None:

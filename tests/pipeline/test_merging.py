@@ -25,7 +25,9 @@ BY_ID = jobs.Merge(key=("id",))
 NEWEST = jobs.Merge(key=("id",), order_by="at", delete_flag="gone")
 
 
-@pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.spark), "arrow"])
+@pytest.fixture(
+    params=[pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.smoke)), "arrow"]
+)
 def either(request: pytest.FixtureRequest) -> Lake | Small:
     """The warehouse, whose loads are done by one of the engines."""
     chosen: Lake | Small = request.getfixturevalue("lake" if request.param == "spark" else "small")
@@ -41,7 +43,7 @@ spark_in_test_long = pytest.mark.parametrize(
 
 spark_in_test_all = pytest.mark.parametrize(
     "either",
-    [pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.further)), "arrow"],
+    [pytest.param("spark", marks=pytest.mark.spark), "arrow"],
     indirect=True,
 )
 """For what differs by engine in little but the write that each test of a merge has."""
@@ -90,10 +92,6 @@ def test_a_merge_changes_rows_with_the_same_key_and_adds_the_others(
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
-    "tests/pipeline/test_ingest.py::test_what_spark_has_done_is_counted_for_its_progress",
-)
 def test_a_merge_shows_the_bytes_of_its_sources_alone_and_the_rows_of_what_it_writes(
     lake: Lake, raw: Raw, watched: dict[str, Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,7 +443,6 @@ def parquet(rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> byte
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_a_merge_that_is_not_certain_is_refused")
 def test_keys_of_another_type_than_the_tables_are_refused(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.csv", "id,v\n1,a\n")
     lake.ingest(raw, "keyed.t")
@@ -494,10 +491,6 @@ def test_a_merge_that_changes_no_row_takes_its_sources(either: Lake | Small, raw
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "tests/pipeline/test_arrow.py::test_arrow_makes_of_sources_what_spark_makes_of_them",
-    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
-)
 def test_fields_inside_lists_and_maps_keep_their_names(lake: Lake, raw: Raw) -> None:
     parts = pa.struct([("sku", pa.string()), ("note", pa.string())])
     turned = pa.struct([("note", pa.string()), ("sku", pa.string())])
@@ -528,11 +521,6 @@ def row_ids(lake: Lake, table: str) -> dict[int, tuple[int, int]]:
 @pytest.mark.parametrize(
     "partitioned",
     [pytest.param("", marks=pytest.mark.long), "partitioned by (bucket(2, id))"],
-)
-@pytest.mark.further(
-    "test_a_merge_changes_rows_with_the_same_key_and_adds_the_others",
-    "tests/pipeline/test_maintained_tables.py::"
-    "test_rows_are_the_same_for_every_reader_after_compaction_and_expiry",
 )
 def test_rows_keep_their_ids_in_a_table_of_format_version_3(
     lake: Lake, raw: Raw, partitioned: str

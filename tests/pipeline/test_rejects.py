@@ -117,7 +117,9 @@ def test_rows_that_cannot_be_read_are_rejected_with_line_reason_and_text(
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name",
-    examples.short(CASES, "fields of CSV", further=("types of a schema", "lines of JSON")),
+    examples.short(
+        CASES, "fields of CSV", "types of a schema", "lines of JSON", smoke=("fields of CSV",)
+    ),
 )
 def test_spark_rejects_the_same_rows(lake: Lake, raw: Raw, name: str) -> None:
     check(lake, raw, f"rejects_spark.t{list(CASES).index(name)}", name)
@@ -156,20 +158,11 @@ def test_a_live_tables_types_reject_rows_and_a_replacing_load_replaces_them(
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_spark_rejects_the_same_rows",
-    "test_a_live_tables_types_reject_rows_and_a_replacing_load_replaces_them",
-)
 def test_a_live_tables_types_reject_rows_by_spark_too(lake: Lake, raw: Raw) -> None:
     into_a_live_table(lake, raw, "rejects_live_spark.t")
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_spark_rejects_the_same_rows",
-    "tests/pipeline/test_runs.py::"
-    "test_transforms_are_loaded_and_checks_pass_before_anything_is_visible",
-)
 def test_a_merge_with_checks_rejects_rows_of_json(lake: Lake, raw: Raw) -> None:
     raw.put("in/1.json", '{"id": 1, "at": 1, "tags": ["a"]}\n')
     lake.ingest(raw, "rejects_merge.t", format="json")

@@ -15,7 +15,7 @@ from pyiceberg.types import StringType
 
 from pipeline import __main__ as command
 from pipeline import errors, ingest, interrupts, jobs, reading, settings, sources
-from tests.kit import examples, lake_client
+from tests.kit import lake_client
 from tests.kit import server as server_kit
 from tests.pipeline import wire
 from tests.pipeline.lake import Lake
@@ -51,6 +51,7 @@ def run(lake: Lake, load: jobs.Load, *, say: Any = None) -> jobs.Loaded:
     return ingest.run(lake.server, load, open_spark=lake.open_spark, say=said)
 
 
+@pytest.mark.smoke
 def test_a_load_of_a_table_reads_what_was_appended_since_the_last_one(lake: Lake) -> None:
     table = new_table(lake, "rel_grown.s", 1, 2)
     load = load_of("lake.rel_grown.s", "rel_grown.t")
@@ -81,10 +82,6 @@ def test_a_load_of_a_table_reads_what_was_appended_since_the_last_one(lake: Lake
     assert lake.state("rel_grown.t") == before
 
 
-@pytest.mark.further(
-    "test_a_load_of_a_table_reads_what_was_appended_since_the_last_one",
-    "test_a_view_is_read_whole_to_replace_a_table_or_to_merge",
-)
 def test_changed_rows_refuse_an_append_are_merged_by_key_and_replaced(lake: Lake) -> None:
     table = new_table(lake, "rel_changed.s", 1, 2, 3)
     appending = load_of("lake.rel_changed.s", "rel_changed.t")
@@ -197,7 +194,6 @@ def test_a_view_is_read_whole_to_replace_a_table_or_to_merge(lake: Lake) -> None
         run(lake, dataclasses.replace(replacing, relation=absent))
 
 
-@pytest.mark.further("test_a_view_is_read_whole_to_replace_a_table_or_to_merge")
 def test_a_view_that_sql_made_is_computed_by_sql_to_replace_a_table_or_to_merge(
     lake: Lake, server: server_kit.Running
 ) -> None:
@@ -254,7 +250,7 @@ def test_a_view_that_sql_made_is_computed_by_sql_to_replace_a_table_or_to_merge(
     assert lake.rows("rel_sql.t") == []
 
 
-@pytest.mark.parametrize("mode", examples.further(["replace", "merge"], "replace"))
+@pytest.mark.parametrize("mode", ["replace", "merge"])
 def test_a_load_of_a_view_beside_another_that_creates_the_table_starts_again(
     lake: Lake, server: server_kit.Running, mode: settings.Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

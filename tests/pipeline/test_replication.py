@@ -115,6 +115,7 @@ def history(table: Any) -> list[tuple[int, list[dict[str, Any]]]]:
 
 
 @pytest.mark.spark
+@pytest.mark.smoke
 def test_a_copy_has_the_table_s_whole_history_and_follows_it(
     lake: Lake, other: settings.ServerEndpoint
 ) -> None:

@@ -211,6 +211,7 @@ def test_a_job_with_wrong_resources_says_so_before_it_asks_the_server() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.smoke
 def test_the_session_of_the_tests_has_what_it_was_given(lake: Lake) -> None:
     context = lake.spark.session.sparkContext
     assert context.master == "local[2]"

@@ -592,13 +592,6 @@ def test_a_killed_child_loads_nothing_twice(served: Served) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_the_server_runs_pipelines_one_after_the_other_and_keeps_their_runs",
-    "tests/pipeline/test_maintenance.py::"
-    "test_compact_and_expire_keep_every_row_and_a_further_ingest_loads_nothing",
-    "tests/pipeline/test_runs.py::"
-    "test_transforms_are_loaded_and_checks_pass_before_anything_is_visible",
-)
 def test_spark_compacts_a_table_that_needs_it_and_runs_a_pipeline_with_transforms(
     served: Served,
 ) -> None:

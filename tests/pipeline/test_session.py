@@ -121,7 +121,6 @@ def said_in_a_session(server: server_kit.Running, path: Path, conf: str, *block:
 
 
 @pytest.mark.spark
-@pytest.mark.further("test_spark_serves_its_pages_and_its_log_is_kept_without_secrets")
 def test_an_interrupted_jvm_deletes_its_files(server: server_kit.Running, tmp_path: Path) -> None:
     path = tmp_path / "of the interrupted call"
     path.touch()
@@ -163,7 +162,6 @@ def test_spark_leaves_no_folder_in_one_that_the_user_names(
         ),
     ],
 )
-@pytest.mark.further("test_a_failure_is_one_printable_line_that_names_the_file")
 def test_an_invalid_spark_master_fails_with_one_sentence(
     server: server_kit.Running, tmp_path: Path, master: str, reason: str
 ) -> None:

@@ -107,10 +107,6 @@ def test_a_session_stays_after_one_failed_job_if_it_and_the_server_answer(
 
 
 @pytest.mark.spark
-@pytest.mark.further(
-    "test_a_shell_does_its_lines_and_ends_at_exit",
-    "test_a_session_stays_after_one_failed_job_if_it_and_the_server_answer",
-)
 def test_jobs_of_a_shell_share_one_session_also_after_jobs_with_a_wrong_source(
     server: server_kit.Running, raw: Raw
 ) -> None:

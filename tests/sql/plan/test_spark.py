@@ -42,6 +42,8 @@ U = pa.table(
 )
 TABLES = {"t": T, "u": U}
 
+SMOKE_EVERY = 12
+"""Each twelfth plan is in `make test`, all are in `make test-all`."""
 PLANS = [
     # Expressions
     "select 1, 'x', null, true, 1.5, 1e3, -7",
@@ -161,7 +163,13 @@ def plan(text: str) -> relations.Rel:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("text", PLANS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, marks=[pytest.mark.smoke] * (number % SMOKE_EVERY == 0))
+        for number, text in enumerate(PLANS)
+    ],
+)
 def test_a_plan_has_the_same_rows_on_both_engines(session: Any, text: str) -> None:
     ordered = text.startswith("(") or " order by n desc" in text or text.endswith("order by id")
     ours = sql_text.answer(text, TABLES).rows
