@@ -285,3 +285,73 @@ def test_a_purged_table_that_is_registered_again_has_its_history_window(
     assert sweeps.run(lake).listed == []
     sweeps.pass_days(lake, 0.2)
     assert replaced <= {each.key for each in sweeps.run(lake).listed}
+
+
+def test_a_dropped_table_has_its_history_window(bench: datafiles.Bench) -> None:
+    lake = bench.lake
+
+    async def prepare() -> set[str]:
+        loaded = await bench.add(await bench.create(), rows(1))
+        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        await overwrite(bench, loaded, 2)
+        await lake.tables.drop(loaded.ident, by=BY)
+        return {each.file_path.removeprefix("s3://lake/") for each in live}
+
+    replaced = asyncio.run(prepare())
+    sweeps.pass_days(lake, 6.9)
+    assert sweeps.run(lake).listed == []
+    sweeps.pass_days(lake, 0.2)
+    assert replaced <= {each.key for each in sweeps.run(lake).listed}
+
+
+def test_a_table_whose_metadata_is_missing_keeps_its_files_and_stops_no_other(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> tuple[LoadedTable, set[str]]:
+        (gone,) = await make_tables(bench, "gone", 1)
+        await lake.tables.drop(gone.ident, purge=True, by=BY)
+        (broken,) = await make_tables(bench, "broken", 1)
+        await bench.write(broken, rows(2))
+        key = broken.metadata_location.removeprefix("s3://lake/")
+        await lake.storage.objects.delete("lake", key)
+        return broken, keys_of(bench, broken)
+
+    broken, kept = asyncio.run(prepare())
+    sweeps.pass_days(lake, 1_000)
+    report = sweeps.run(lake)
+    assert report.problems == [f"{broken.metadata_location} does not exist"]
+    assert sweeps.keys_in(lake) == kept
+    assert {info.key for info in lake.storage.objects.list("lake").objects} == kept
+
+
+def test_manifests_that_a_snapshot_of_version_1_lists_itself_are_read(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> set[str]:
+        (mine,) = await make_tables(bench, "mine", 1)
+        snapshot = mine.metadata.current_snapshot()
+        assert snapshot is not None
+        key = str(snapshot["manifest-list"]).removeprefix("s3://lake/")
+        data = lake.storage.objects.read(lake.storage.objects.head("lake", key))
+        listed = [each.manifest_path for each in manifests.decode_manifest_list(data)]
+        live = await manifestfiles.live_files(bench.scans, bench.reader(mine))
+        other = await bench.create("ns.other", properties={"format-version": "1"})
+        assert other.metadata.format_version == 1
+        update = {
+            "action": "add-snapshot",
+            "snapshot": {"snapshot-id": 1, "timestamp-ms": lakes.NOW_MS, "manifests": listed},
+        }
+        await lake.tables.commit(other.ident, [], [update], by=BY)
+        await lake.tables.drop(mine.ident, purge=True, by=BY)
+        uris = [*listed, *[each.file_path for each in live]]
+        return {each.removeprefix("s3://lake/") for each in uris}
+
+    shared = asyncio.run(prepare())
+    assert len(shared) == 2
+    report = sweeps.run(lake)
+    assert report.problems == []
+    assert sweeps.keys_in(lake, "ns/mine") == shared

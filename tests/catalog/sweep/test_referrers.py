@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catalog import decoding, errors, idents, owners, records, table_buckets
+from catalog import decoding, errors, idents, manifests, owners, records, store, table_buckets
 from catalog.commits import LoadedTable
 from catalog.sweep import marking, referrers
 from server.access import errors as access_errors
@@ -35,11 +35,13 @@ def table_buckets_of(
     bench: datafiles.Bench,
     new_decoder: Callable[[], decoding.ChildDecoder] = decoding.ChildDecoder,
 ) -> table_buckets.TableBuckets:
-    store = bench.lake.store
+    catalog_store = bench.lake.store
     return table_buckets.TableBuckets(
-        store=store,
+        store=catalog_store,
         namespaces=bench.lake.namespaces,
-        referrers=referrers.Referrers(store=store, files=bench.files, new_decoder=new_decoder),
+        referrers=referrers.Referrers(
+            store=catalog_store, files=bench.files, new_decoder=new_decoder
+        ),
         region="us-east-1",
         seeds={},
     )
@@ -281,6 +283,58 @@ def test_a_table_bucket_stays_if_a_file_of_another_one_is_not_decoded_in_time(
     monkeypatch.setattr(marking.Mark, "catch_up", catch_up)
     lake.run(work())
     assert ended == [True]
+    assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
+
+
+@pytest.mark.parametrize("undecoded", ["metadata", "manifest list", "manifest"])
+def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch, undecoded: str
+) -> None:
+    lake = bench.lake
+    manifest_list = "s3://other/ns/t/metadata/snap-1.avro"
+    manifest = "s3://other/ns/t/metadata/m0.avro"
+
+    class Busy(decoding.ChildDecoder):
+        async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
+            if undecoded == "manifest list":
+                raise errors.DecodingInterrupted("try again")
+            return [
+                manifests.ManifestFile(
+                    manifest_path=manifest, manifest_length=1, partition_spec_id=0
+                )
+            ]
+
+        async def decode(self, *arguments: Any) -> Any:
+            raise errors.DecodingInterrupted("try again")
+
+    async def examine_metadata(*arguments: Any) -> Any:
+        raise errors.DecodingInterrupted("try again")
+
+    async def work() -> None:
+        await bench.add(await bench.create(), rows(1))
+        ident = await sweeps.create_other(lake)
+        for uri in (manifest_list, manifest):
+            received = await lake.storage.blobs.store(b"x", digests=frozenset({"md5"}))
+            key = uri.removeprefix("s3://other/")
+            await lake.storage.objects.put(
+                "other", key, received, attributes=model.ObjectAttributes()
+            )
+        snapshot = {
+            "snapshot-id": 1,
+            "sequence-number": 1,
+            "timestamp-ms": lakes.NOW_MS,
+            "summary": {"operation": "append"},
+            "manifest-list": manifest_list,
+            "schema-id": 0,
+        }
+        update = {"action": "add-snapshot", "snapshot": snapshot}
+        await lake.tables.commit(ident, [], [update], by=BY)
+        if undecoded == "metadata":
+            monkeypatch.setattr(store.CatalogStore, "examine_metadata", examine_metadata)
+        with pytest.raises(errors.DecodingInterrupted):
+            await delete_lake(bench, "everything", new_decoder=Busy)
+
+    lake.run(work())
     assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
 
 

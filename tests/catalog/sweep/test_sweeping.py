@@ -526,8 +526,9 @@ def test_a_table_whose_manifest_list_is_missing_keeps_its_files_and_stops_no_oth
     assert sweeps.keys_in(lake) == kept
 
 
+@pytest.mark.parametrize("damaged", ["manifest list", "manifest"])
 def test_a_damaged_file_that_many_states_name_is_decoded_once(
-    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
+    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
     lake = bench.lake
 
@@ -535,23 +536,30 @@ def test_a_damaged_file_that_many_states_name_is_decoded_once(
         loaded = await bench.add(await bench.create("ns.broken"), rows(1))
         snapshot = loaded.metadata.current_snapshot()
         assert snapshot is not None
-        for number in range(30):
+        for number in range(15):
             update = {"action": "set-properties", "updates": {"n": str(number)}}
             await lake.tables.commit(loaded.ident, [], [update], by=BY)
-        return str(snapshot["manifest-list"])
+        uri = str(snapshot["manifest-list"])
+        if damaged == "manifest":
+            uri = bench_manifest(lake, uri)
+            for number in range(15):  # each has a list of its own
+                loaded = await bench.add(loaded, rows(2 + number))
+        return uri
 
     uri = asyncio.run(prepare())
     damage(lake, uri)
     decoded: list[int] = []
-    decode = manifests.decode_manifest_list
+    name = "decode_manifest_list" if damaged == "manifest list" else "live_entries"
+    decode = getattr(manifests, name)
 
-    def decode_list(data: bytes, **options: Any) -> list[manifests.ManifestFile]:
-        decoded.append(len(data))
-        return decode(data, **options)
+    def counting(data: bytes, *arguments: Any, **options: Any) -> Any:
+        if data == b"garbage":
+            decoded.append(len(data))
+        return decode(data, *arguments, **options)
 
-    monkeypatch.setattr(manifests, "decode_manifest_list", decode_list)
+    monkeypatch.setattr(manifests, name, counting)
     report = sweeps.run(lake)
-    assert report.metadata_files_read > 30
+    assert report.metadata_files_read > 15
     assert report.problems_count == 1
     assert len(decoded) == 1
 
@@ -755,10 +763,15 @@ def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
 
     class Counting(manifestfiles.InlineDecoder):
         count = 0
+        lists = 0
 
         async def decode(self, *arguments: Any) -> Any:
             Counting.count += 1
             return await super().decode(*arguments)
+
+        async def decode_list(self, *arguments: Any) -> Any:
+            Counting.lists += 1
+            return await super().decode_list(*arguments)
 
     async def work() -> marking.Mark:
         loaded = await bench.create()
@@ -777,6 +790,7 @@ def test_a_mark_reads_each_manifest_once(bench: datafiles.Bench) -> None:
 
     mark = asyncio.run(work())
     assert (Counting.count, mark.manifests_count) == (5, 5)
+    assert Counting.lists == 5
     assert mark.metadata_count == 6, "every state of the history window, each once"
 
 
