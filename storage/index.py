@@ -2,7 +2,7 @@
 
 All Batches that wait when the writer is ready share one transaction, up to GROUP_MAX, so that one
 sync makes all of them durable and one callback returns all results to the loop. The loop submits
-its Batches together, at the end of the turns in which its tasks commit. A Batch is refused alone:
+its Batches together (`storage.gathering`). A Batch is refused alone:
 its expectations are checked before its first write, and if one of its derivations refuses, the
 Batch's writes are undone. Without room the whole group is undone and each Batch is tried alone, so
 that a large write does not make small ones, or deletions, fail.
@@ -24,6 +24,7 @@ import asyncio
 import bisect
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import queue
 import struct
@@ -39,16 +40,14 @@ import lmdb
 import msgspec
 
 from storage import batch as batches
-from storage import errors
+from storage import errors, gathering
 from storage.batch import Batch, Decision, Put, Store, TakesLong, Write
 from storage.disk import READ_ONLY_TEXTS, Disk
+from storage.gathering import GROUP_MAX
 
 Result = TypeVar("Result")
 
-GROUP_MAX = 256
 GROUP_BYTES_MAX = 32 << 20
-GATHERING_TURNS_MAX = 4
-"""Turns of an event loop for which a Batch waits for more of the same loop."""
 APPLYING_SECONDS_MAX = 0.005
 """How long a loop waits while the writer applies its Batches. Sixteen commits take one millisecond;
 a long decision does not hold up the loop's other work."""
@@ -220,7 +219,8 @@ class Index:
         self._broken: BaseException | None = None
         self._closed = False
         self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
-        self._lanes: dict[asyncio.AbstractEventLoop, _Lane] = {}
+        self._lanes: dict[asyncio.AbstractEventLoop, gathering.Lane[_Waiting]] = {}
+        self._patience = gathering.Patience()
         self._long_turn = asyncio.Lock()
         try:
             self._databases = self._open_databases()
@@ -240,8 +240,7 @@ class Index:
             return
         self._closed = True
         for lane in list(self._lanes.values()):
-            self._queue.put(_Group(waiting=lane.waiting))
-            lane.waiting = []
+            self._queue.put(_Group(waiting=lane.take()))
         self._queue.put(None)
         self._writer.join()
         self._environment.close()
@@ -368,40 +367,24 @@ class Index:
         return databases
 
     def _gather(self, waiting: _Waiting, loop: asyncio.AbstractEventLoop) -> None:
-        """Delay a Batch for those that the loop's other tasks are about to commit, and while the
-        writer has an earlier group of the loop."""
         if self._closed:
             raise _closed()
         lane = self._lanes.get(loop)
         if lane is None:
-            lane = self._lanes[loop] = _Lane(loop)
-            loop.call_soon(self._end_turn, lane, 1, GATHERING_TURNS_MAX)
-        lane.waiting.append(waiting)
+            lane = self._lanes[loop] = gathering.Lane(
+                loop,
+                hand_over=self._hand_over,
+                end=functools.partial(self._lanes.pop, loop, None),
+                patience=self._patience,
+            )
+        lane.add(waiting)
 
-    def _end_turn(self, lane: _Lane, count: int, turns_left: int) -> None:
-        """Submit the loop's Batches after a turn that added none.
-
-        Without this the writer thread takes the first of sixteen concurrent commits alone, and a
-        transaction holds two or three of them: twice the syncs, and four times the hand-overs of
-        the interpreter (tests/bench, "commit c16").
-        """
-        gathered = len(lane.waiting)
-        if count < gathered < GROUP_MAX and turns_left > 0:
-            lane.loop.call_soon(self._end_turn, lane, gathered, turns_left - 1)
-        else:
-            self._hand_over(lane)
-
-    def _hand_over(self, lane: _Lane) -> None:
+    def _hand_over(self, group: list[_Waiting]) -> None:
         """Pass a loop's Batches to the writer, and wait while it applies them.
 
         Each look of the writer into the index frees the interpreter. A loop that runs meanwhile
         takes it, and both threads wait for each other a dozen times per Batch.
         """
-        group, lane.waiting = lane.waiting, []
-        if not group:
-            self._lanes.pop(lane.loop, None)
-            return
-        lane.outstanding = len(group)
         applied = threading.Lock()
         applied.acquire()
         self._queue.put(_Group(waiting=group, applied=applied))
@@ -590,9 +573,7 @@ class Index:
         _finish(settled)
         lane = self._lanes.get(loop)
         if lane is not None:
-            lane.outstanding -= len(settled)
-            if lane.outstanding == 0:
-                loop.call_soon(self._end_turn, lane, len(lane.waiting), GATHERING_TURNS_MAX)
+            lane.settle(len(settled))
 
     def _commit_from_reserve(self, waiting: _Waiting, full: _NoRoom) -> _Settled:
         """Try a Batch that found no room again, alone, without the reserve, if it makes room."""
@@ -680,20 +661,6 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
 
     waiting: list[_Waiting]
     applied: threading.Lock | None = None
-
-
-class _Lane:
-    """The committers of one event loop; used on that loop. outstanding: those that the writer has.
-
-    One group at a time is with the writer; what comes meanwhile makes the next group.
-    """
-
-    __slots__ = ("loop", "outstanding", "waiting")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.waiting: list[_Waiting] = []
-        self.outstanding = 0
 
 
 class _Settled(msgspec.Struct, frozen=True, kw_only=True):

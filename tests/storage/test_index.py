@@ -22,10 +22,9 @@ from storage import errors
 from storage import index as storage_index
 from storage.batch import Batch, Decided, Delete, Expect, Put, Reading, Store, Write
 from storage.disk import Disk
+from storage.gathering import GROUP_MAX, TURNS_MAX
 from storage.index import (
     BESIDE_RESERVE_BYTES,
-    GATHERING_TURNS_MAX,
-    GROUP_MAX,
     READERS_MAX,
     Index,
 )
@@ -298,7 +297,7 @@ def test_a_commit_waits_for_few_turns_however_many_follow(index: Index, disk: Co
             others.append(asyncio.create_task(index.commit(Batch(writes=(put(b"other"),)))))
             await asyncio.sleep(0)
             turns += 1
-            if turns > GATHERING_TURNS_MAX + 1:
+            if turns > TURNS_MAX + 1:
                 # Only the writer thread is waited for now, and its disk: the loop has no turn.
                 assert disk.transacted.wait(WAIT_SECONDS)
         await asyncio.gather(first, *others)
@@ -306,7 +305,7 @@ def test_a_commit_waits_for_few_turns_however_many_follow(index: Index, disk: Co
 
     disk.transactions = 0
     disk.transacted.clear()
-    assert asyncio.run(crowd()) < 2 * GATHERING_TURNS_MAX + 20
+    assert asyncio.run(crowd()) < 2 * TURNS_MAX + 20
 
 
 def test_what_comes_while_a_group_is_written_is_the_next_group(
@@ -341,7 +340,7 @@ def test_a_loop_waits_while_its_batches_are_applied_and_not_while_they_are_synce
     async def decide_and_turn() -> str:
         disk.gate.clear()
         future = index.start(decide)
-        for _ in range(GATHERING_TURNS_MAX + 1):
+        for _ in range(TURNS_MAX + 1):
             await asyncio.sleep(0)
         steps.append("turned")
         assert not future.done()
@@ -372,7 +371,7 @@ def test_a_loop_that_ended_with_a_group_at_the_writer_leaves_no_trace(
     async def leave() -> None:
         disk.gate.clear()
         index.start(lambda reading: Decided(result=None, batch=Batch(writes=(put(b"a"),))))
-        for _ in range(GATHERING_TURNS_MAX + 1):
+        for _ in range(TURNS_MAX + 1):
             await asyncio.sleep(0)
 
     asyncio.run(leave())
@@ -923,6 +922,7 @@ import sys
 from pathlib import Path
 from storage.batch import Batch, Put, Store
 from storage.disk import Disk
+from storage.gathering import GROUP_MAX, TURNS_MAX
 from storage.index import Index
 index = Index(path=Path(sys.argv[1]), disk=Disk(), map_size_bytes=1 << 26)
 number = 0
