@@ -251,6 +251,40 @@ def test_presigned_request_may_name_its_payload_form_unsigned():
     assert verify(sent).principal.type == "root"
 
 
+@pytest.mark.parametrize("place", ["header", "query"])
+def test_presigned_request_may_be_for_one_body(place):
+    digest = hashlib.sha256(b"body").hexdigest()
+
+    class Hashing(botocore_auth.S3SigV4QueryAuth):
+        def payload(self, request):
+            return digest
+
+    query = f"?X-Amz-Content-Sha256={digest}" if place == "query" else ""
+    headers = [("x-amz-content-sha256", digest)] if place == "header" else []
+    prepared = signed(
+        "PUT",
+        f"http://127.0.0.1:5253/bucket/key{query}",
+        headers,
+        signer=Hashing,
+        expires_seconds=600,
+    )
+    caller = verify(as_request(prepared))
+    assert caller.principal.type == "root"
+    decoder = caller.payload.decoder()
+    assert decoder.feed(b"body") == b"body"
+    decoder.finish()
+    decoder = caller.payload.decoder()
+    assert decoder.feed(b"other") == b"other"
+    with pytest.raises(errors.PayloadHashMismatch):
+        decoder.finish()
+    other = hashlib.sha256(b"other").hexdigest()
+    changed = {"headers": {"x-amz-content-sha256": other}}
+    if place == "query":
+        changed = {"target": prepared.url.partition("5253")[2].replace(digest, other)}
+    with pytest.raises(errors.SignatureDoesNotMatch):
+        verify(as_request(prepared, **changed))
+
+
 def test_amz_header_repeated_to_add_a_value_is_refused():
     prepared = signed("PUT", headers=[("x-amz-meta-a", "1")])
     with pytest.raises(errors.SignatureDoesNotMatch):
@@ -332,16 +366,20 @@ def test_request_without_any_date_is_malformed():
             verify(request("GET", "/bucket/key", [*headers, ("x-amz-date", date)]))
 
 
-def test_scope_of_another_day_is_refused():
-    class Shifted(botocore_auth.S3SigV4Auth):
+@pytest.mark.parametrize("expires_seconds", [None, 600])
+def test_scope_of_another_day_is_refused(expires_seconds):
+    signer = botocore_auth.S3SigV4QueryAuth if expires_seconds else botocore_auth.S3SigV4Auth
+
+    class Shifted(signer):
         def credential_scope(self, request):
             return super().credential_scope(request).replace("20251121", "20251120")
 
         def scope(self, request):
             return super().scope(request).replace("20251121", "20251120")
 
-    with pytest.raises(errors.MalformedAuthorization):
-        verify(as_request(signed(signer=Shifted)))
+    with pytest.raises(errors.MalformedAuthorization) as caught:
+        verify(as_request(signed(signer=Shifted, expires_seconds=expires_seconds)))
+    assert caught.value.in_query == bool(expires_seconds)
 
 
 def test_presigned_request_ends():
@@ -859,6 +897,15 @@ def test_post_form_with_a_scope_of_another_service_region_or_day_is_refused():
         fields = {**form(CONDITIONS, FIELDS, **options), "bucket": "photos"}
         with pytest.raises(error):
             requesting.verifier(region=region).verify_post(sent, fields)
+
+
+def test_post_form_of_an_open_server_is_root_whatever_signs_it():
+    checker = requesting.verifier(open_to_all=True)
+    sent = request("POST", "/photos", [("host", "127.0.0.1:5253")])
+    for fields in ({"key": "a"}, {**form(CONDITIONS, FIELDS), "x-amz-signature": "0"}):
+        caller, policy = checker.verify_post(sent, {**fields, "bucket": "photos"})
+        assert (caller.principal.type, caller.signing.scheme, policy) == ("root", "open", None)
+        assert not caller.payload.framed
 
 
 def test_post_form_ends_with_its_policy():
