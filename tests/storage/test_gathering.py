@@ -131,15 +131,16 @@ def run_clients(
     return writer.groups
 
 
-def test_clients_that_come_again_at_once_share_every_transaction() -> None:
+@pytest.mark.parametrize("half", [1, 8])
+def test_clients_that_come_again_at_once_share_every_transaction(half: int) -> None:
     # The second half comes while the first is synced, so that they would take turns.
-    starts = [0.0] * 8 + [SYNC_SECONDS / 2] * 8
-    pauses = [lambda _, client=client: 0.00003 * (client + 1) for client in range(16)]
+    starts = [0.0] * half + [SYNC_SECONDS / 2] * half
+    pauses = [lambda _, client=client: 0.00003 * (client + 1) for client in range(2 * half)]
     groups = run_clients(pauses, commits=100, starts=starts)
-    assert [len(group) for _, group in groups[:2]] == [8, 16]
+    assert [len(group) for _, group in groups[:2]] == [half, 2 * half]
     assert len(groups) <= 102
     # None waits longer than for the last client.
-    assert groups[-1][0] < 102 * (SYNC_SECONDS + 16 * 0.00003)
+    assert groups[-1][0] < 102 * (SYNC_SECONDS + 2 * half * 0.00003)
 
 
 def test_one_client_never_waits_for_another() -> None:
@@ -172,6 +173,54 @@ def test_a_client_that_does_not_come_again_is_waited_for_once() -> None:
 class Impatient(Patience):
     def next_group_waits(self) -> bool:
         return False
+
+
+def test_a_group_that_does_not_wait_goes_with_its_first_commit() -> None:
+    pauses = [lambda _: 0.0001, lambda _: 0.0003]
+    groups = run_clients(pauses, commits=2, patience=Impatient())
+    assert [group for _, group in groups] == [[0, 1], [0], [1]]
+    assert groups[1][0] == pytest.approx(SYNC_SECONDS + 0.0001)
+
+
+def test_commits_of_the_turns_after_an_outcome_go_together() -> None:
+    loop = Loop()
+    writer = Writer(loop, Impatient())
+
+    def come_again(number: int) -> None:
+        if number == 0:
+            writer.commit(10)
+        elif number == 1:
+            loop.call_soon(writer.commit, 11)
+
+    writer.answer = come_again
+    writer.commit(0)
+    writer.commit(1)
+    loop.call_later(SYNC_SECONDS / 2, writer.commit, 2)
+    loop.run()
+    assert [group for _, group in writer.groups] == [[0, 1], [2, 10, 11]]
+
+
+class Noting(Patience):
+    __slots__ = ("noted",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[int, int]] = []
+
+    def note(self, *, came: int, expected: int) -> None:
+        self.noted.append((came, expected))
+        super().note(came=came, expected=expected)
+
+
+def test_each_wait_is_noted_with_how_many_came_of_those_that_were_expected() -> None:
+    patience = Noting()
+    pauses = [
+        lambda _: 0.0001,
+        lambda _: 0.0002,
+        lambda count: 0.0003 if count < 3 else 2 * RETURNING_SECONDS_MAX,
+    ]
+    run_clients(pauses, commits=4, patience=patience)
+    assert patience.noted[:3] == [(3, 3), (3, 3), (2, 3)]
 
 
 def test_clients_with_pauses_of_their_own_wait_for_each_other_in_few_groups() -> None:
