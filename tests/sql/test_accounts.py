@@ -735,6 +735,71 @@ def test_the_keys_of_a_transfer_end_with_the_user_of_a_login_by_password(tmp_pat
     local_sql.run_local(tmp_path, work)
 
 
+def test_who_a_credential_was_issued_to_is_looked_up_again_after_each_change(
+    tmp_path: Path,
+) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        people, logins = local.iam.principals, logins_of(local)
+        for text in ("create user alice", "create role etl", "grant role etl to user alice"):
+            await local.run(text)
+        token_text = await new_token(local, "alter user alice add pat nightly")
+        by_token = logins.check_programmatic_token(token_text)
+        claims = tokens.Claims(
+            typ="sts", subject="alice", token_id="t", issued_at_ms=0, expires_at_ms=1, extra={}
+        )
+        entry = people.of_claims(claims)
+        token_entry = people.by_credential(by_token.access_key)
+        assert entry is not None
+        assert token_entry is not None
+        role = people.role("etl")
+        assert role is not None
+        session = model.CredentialSession(
+            subject="alice",
+            token_id="t",
+            issued_at_ms=0,
+            expires_at_ms=1,
+            claims=identities.session_claims(role, "alice"),
+        )
+        caller = people.enter_stored_role(entry.principal, role)
+        caller = dataclasses.replace(caller, session=session)
+
+        def states() -> tuple[bool, ...]:
+            return (
+                people.holds(entry),
+                people.holds(token_entry),
+                people.of_claims(claims) is not None,
+                people.current(caller) is not None,
+            )
+
+        assert states() == (True, True, True, True)
+        await local.run("alter user alice set comment = 'x'")
+        assert states() == (False, False, True, True), "another entry, the same user"
+        await local.run("alter user alice set disabled = true")
+        assert states() == (False, False, False, False)
+        await local.run("alter user alice set disabled = false")
+        assert states() == (False, False, True, True)
+        await local.run("drop role etl")
+        assert states() == (False, False, True, False)
+        await local.run("drop user alice")
+        assert states() == (False, False, False, False)
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_a_session_of_a_key_pair_that_is_gone_has_no_token(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        people = local.iam.principals
+        await local.run("create user alice")
+        entry = people.by_name("alice")
+        assert entry is not None
+        gone = dataclasses.replace(entry.principal, access_key="AKGONE")
+        assert people.token_of(gone) is None
+        assert people.token_of(entry.principal) is None
+        assert people.token_of(people.root) is None
+
+    local_sql.run_local(tmp_path, work)
+
+
 @pytest.mark.parametrize("end", ["remove pat nightly", "modify pat nightly set disabled = true"])
 def test_a_session_whose_token_has_ended_gets_neither_roles_nor_tokens(
     tmp_path: Path, end: str

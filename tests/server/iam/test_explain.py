@@ -34,6 +34,8 @@ USERS = programs.users(
         "alice": [document(ONLY_SALES, NO_DROPS)],
         "carol": [],
         "dora": [document(SIMULATES)],
+        "erin": [document({**SIMULATES, "Resource": "arn:aws:iam::000000000000:role/jobs/*"})],
+        "fred": [document({**SIMULATES, "Resource": "arn:aws:iam::000000000000:user/ghost"})],
     }
 )
 
@@ -171,6 +173,48 @@ def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Ser
     assert explained(server, "alice", "s3tables:GetTable", "lake/sales/absent")[0] == 404
     assert explained(server, "alice", "s3:GetObject", "docs/a")[0] == 400
     assert explained(server, "root", *question[1:])[1]["reason"] == "root"
+
+
+def test_the_right_to_simulate_is_about_the_arn_of_the_user_or_role(server: aws.Server) -> None:
+    iam = server.client("iam")
+    trust = json.dumps(document({"Effect": "Allow", "Principal": "*", "Action": "sts:AssumeRole"}))
+    for name, path in (("inside", "/jobs/"), ("outside", "/")):
+        iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=trust)
+
+    def statuses(user: str) -> dict[str, int]:
+        question = ("s3:GetObject", "arn:aws:s3:::docs/a")
+        named = ("role/inside", "role/outside", "role/none", "alice", "ghost")
+        return {each: explained(server, each, *question, user=user)[0] for each in named}
+
+    refused = {"role/outside": 403, "role/none": 403, "alice": 403}
+    assert statuses("erin") == {**refused, "role/inside": 200, "ghost": 403}
+    assert statuses("fred") == {**refused, "role/inside": 403, "ghost": 400}
+    assert explained(server, "role/none", "s3tables:GetTable", "lake/sales/orders")[0] == 400
+
+
+def test_attached_policies_are_shown_by_their_arns_behind_those_of_the_user_or_role(
+    server: aws.Server,
+) -> None:
+    iam = server.client("iam")
+    reads = json.dumps(document({"Effect": "Allow", "Action": "s3tables:Get*", "Resource": "*"}))
+    arn = iam.create_policy(PolicyName="reading", PolicyDocument=reads)["Policy"]["Arn"]
+    trust = json.dumps(document({"Effect": "Allow", "Principal": "*", "Action": "sts:AssumeRole"}))
+    nothing = json.dumps(document({"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}))
+    iam.create_user(UserName="hank")
+    iam.put_user_policy(UserName="hank", PolicyName="own", PolicyDocument=nothing)
+    iam.attach_user_policy(UserName="hank", PolicyArn=arn)
+    iam.create_role(RoleName="night", AssumeRolePolicyDocument=trust)
+    iam.put_role_policy(RoleName="night", PolicyName="own", PolicyDocument=nothing)
+    iam.attach_role_policy(RoleName="night", PolicyArn=arn)
+    try:
+        for name in ("hank", "role/night"):
+            _, answer = explained(server, name, "s3tables:GetTable", "lake/sales/orders")
+            assert answer["allow"]
+            assert [each["policy"] for each in answer["policies"]] == ["own", arn]
+    finally:
+        iam.detach_role_policy(RoleName="night", PolicyArn=arn)
+        iam.delete_role_policy(RoleName="night", PolicyName="own")
+        iam.delete_role(RoleName="night")  # another test makes one of this name
 
 
 def test_a_table_that_the_caller_may_not_know_of_looks_like_an_absent_one(
