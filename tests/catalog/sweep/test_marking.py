@@ -355,3 +355,30 @@ def test_manifests_that_a_snapshot_of_version_1_lists_itself_are_read(
     report = sweeps.run(lake)
     assert report.problems == []
     assert sweeps.keys_in(lake, "ns/mine") == shared
+
+
+def test_a_dropped_table_that_cannot_be_read_keeps_its_place_though_another_took_it(
+    bench: datafiles.Bench,
+) -> None:
+    lake = bench.lake
+
+    async def prepare() -> set[str]:
+        (loaded,) = await make_tables(bench, "dropped", 1)
+        await lake.tables.drop(loaded.ident, by=BY)
+        kept = keys_of(bench, loaded)
+        location = loaded.metadata.location
+        taker = await bench.create("ns.taker", location=location, permit=lakes.permit_all)
+        await lake.tables.drop(taker.ident, purge=True, by=BY)
+        snapshot = loaded.metadata.current_snapshot()
+        assert snapshot is not None
+        key = str(snapshot["manifest-list"]).removeprefix("s3://lake/")
+        received = await lake.storage.blobs.store(b"garbage", digests=frozenset({"md5"}))
+        await lake.storage.objects.put("lake", key, received, attributes=model.ObjectAttributes())
+        return kept
+
+    kept = asyncio.run(prepare())
+    sweeps.pass_days(lake, 20)
+    report = sweeps.run(lake)
+    assert report.problems_count == 1
+    assert kept <= sweeps.keys_in(lake)
+    assert report.listed == []

@@ -286,10 +286,23 @@ def test_a_table_bucket_stays_if_a_file_of_another_one_is_not_decoded_in_time(
     assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
 
 
-@pytest.mark.parametrize("undecoded", ["metadata", "manifest list", "manifest"])
+@pytest.mark.parametrize(
+    ("undecoded", "error"),
+    [
+        ("metadata", errors.DecodingInterrupted),
+        ("manifest list", errors.DecodingInterrupted),
+        ("manifest", errors.DecodingInterrupted),
+        ("manifest list", manifests.InvalidManifest),
+        ("manifest", manifests.InvalidManifest),
+    ],
+)
 def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
-    bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch, undecoded: str
+    bench: datafiles.Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    undecoded: str,
+    error: type[Exception],
 ) -> None:
+    """One that is damaged for good keeps no other table bucket."""
     lake = bench.lake
     manifest_list = "s3://other/ns/t/metadata/snap-1.avro"
     manifest = "s3://other/ns/t/metadata/m0.avro"
@@ -297,7 +310,7 @@ def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
     class Busy(decoding.ChildDecoder):
         async def decode_list(self, data: bytes) -> list[manifests.ManifestFile]:
             if undecoded == "manifest list":
-                raise errors.DecodingInterrupted("try again")
+                raise error("try again")
             return [
                 manifests.ManifestFile(
                     manifest_path=manifest, manifest_length=1, partition_spec_id=0
@@ -305,10 +318,10 @@ def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
             ]
 
         async def decode(self, *arguments: Any) -> Any:
-            raise errors.DecodingInterrupted("try again")
+            raise error("try again")
 
     async def examine_metadata(*arguments: Any) -> Any:
-        raise errors.DecodingInterrupted("try again")
+        raise error("try again")
 
     async def work() -> None:
         await bench.add(await bench.create(), rows(1))
@@ -331,11 +344,15 @@ def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
         await lake.tables.commit(ident, [], [update], by=BY)
         if undecoded == "metadata":
             monkeypatch.setattr(store.CatalogStore, "examine_metadata", examine_metadata)
+        if error is not errors.DecodingInterrupted:
+            await delete_lake(bench, "everything", new_decoder=Busy)
+            return
         with pytest.raises(errors.DecodingInterrupted):
             await delete_lake(bench, "everything", new_decoder=Busy)
 
     lake.run(work())
-    assert [each.name for each in lake.storage.buckets.list()] == ["lake", "other"]
+    stays = ["lake"] if error is errors.DecodingInterrupted else []
+    assert [each.name for each in lake.storage.buckets.list()] == [*stays, "other"]
 
 
 def test_commits_wait_for_the_second_look_of_a_deletion(
