@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.metadata import views as view_rules
-from sql import errors, limits, outcomes, sessions
+from sql import bindings, errors, limits, outcomes, sessions
 from tests.kit import lakes, local_sql
 
 
@@ -87,6 +87,21 @@ def test_names_in_a_view_lie_where_they_lay_when_it_was_created(tmp_path: Path) 
         assert await local.rows("select (select max(high) from ns.v) from t") == [(3,)]
         local.session.schema = None
         assert await local.rows("select high from lake.ns.v") == [(3,)]
+
+    local_sql.run_local(tmp_path, work)
+
+
+def test_binds_and_variables_behind_a_view_are_those_of_the_statement(tmp_path: Path) -> None:
+    async def work(local: local_sql.LocalSql) -> None:
+        await build(local)
+        await local.run("create view v as select max(id) as high from t")
+        await local.run("set wanted = 3")
+        binds = {
+            str(number): bindings.Binding(type="fixed", values=(value,))
+            for number, value in enumerate((4, 2), start=1)
+        }
+        text = "select high, ?, $wanted from v join t on true where t.id = ? and high = $wanted"
+        assert await local.rows(text, bindings=binds) == [(3, 4, 3)]
 
     local_sql.run_local(tmp_path, work)
 
