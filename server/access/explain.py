@@ -1,8 +1,8 @@
 """rule: why an access decision is as it is: every policy looked at, and what each statement says.
 
 The decision itself is `decide.authorise`'s; this module only shows its parts. A decision for want
-of an Allow comes with a statement that would allow exactly the demand, if a statement would: on an
-object that is not its bucket owner's a note says what does.
+of an Allow comes with a statement that would allow exactly the demand. Where none would, on an
+object that is not its bucket owner's, a note says what does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from server.access import decide, model, policies
+from server.access import acls, decide, model, policies
 
 OF_ANOTHER_OWNER: Final = (
     "The object has another owner than its bucket, so that policies alone allow nothing on it to "
@@ -43,6 +43,8 @@ def explain(
         {"policy": name, "statements": _statements(document, principal, demand, values)}
         for name, document in (*own, *theirs)
     ]
+    lacks_allow = decision.reason == "no-allow"
+    is_up_to_owner = _is_up_to_the_owner(principal, side)
     return {
         "principal": principal.arn,
         "action": demand.action,
@@ -52,11 +54,17 @@ def explain(
         "reason": decision.reason,
         "statements": list(decision.statements),
         "policies": shown,
-        "missing": (
-            _missing(demand) if decision.reason == "no-allow" and not side.only_denies else None
-        ),
-        "note": OF_ANOTHER_OWNER if side.only_denies else None,
+        "missing": _missing(demand) if lacks_allow and not is_up_to_owner else None,
+        "note": OF_ANOTHER_OWNER if lacks_allow and is_up_to_owner else None,
     }
+
+
+def _is_up_to_the_owner(principal: model.Principal, side: decide.ResourceSide) -> bool:
+    """Return whether no policy can allow a principal what its owner alone may do or grant: on an
+    object that has another owner than its bucket and the principal's account."""
+    if not side.only_denies or side.account == principal.account_id:
+        return False
+    return side.grants is None or not acls.allows(side.grants, principal)
 
 
 def _statements(

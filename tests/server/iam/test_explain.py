@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from server import config
 from tests.kit import aws, programs
 
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
@@ -29,6 +30,7 @@ ONLY_SALES = {
 }
 NO_DROPS = {"Sid": "drops", "Effect": "Deny", "Action": "s3tables:DeleteTable", "Resource": "*"}
 SIMULATES = {"Effect": "Allow", "Action": "iam:SimulatePrincipalPolicy", "Resource": "*"}
+WRITES = {"Effect": "Allow", "Action": "s3:Put*", "Resource": "*"}
 USERS = programs.users(
     {
         "alice": [document(ONLY_SALES, NO_DROPS)],
@@ -38,12 +40,23 @@ USERS = programs.users(
         "fred": [document({**SIMULATES, "Resource": "arn:aws:iam::000000000000:user/ghost"})],
     }
 )
+OTHERS = "222222222222"
+OF_OTHERS = [
+    config.User(
+        name=name,
+        access_key=f"{name.upper()}KEY",
+        secret_key=f"{name}-secret",
+        account=OTHERS,
+        policies=policies,
+    )
+    for name, policies in (("zoe", (document(WRITES),)), ("yan", ()))
+]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aws.Server]:
     folder = tmp_path_factory.mktemp("explain") / "data"
-    with aws.serving(folder, users=[*USERS.values()]) as running:
+    with aws.serving(folder, users=[*USERS.values(), *OF_OTHERS]) as running:
         tables = running.client("s3tables")
         for namespace in ("sales", "other"):
             tables.create_namespace(tableBucketARN=BUCKET, namespace=[namespace])
@@ -159,10 +172,39 @@ def test_an_object_of_an_anonymous_writer_is_explained_by_its_owner(server: aws.
     _, answer = explained(server, *question)
     assert (answer["allow"], answer["reason"], answer["missing"]) == (False, "no-allow", None)
     assert "BucketOwnerEnforced" in answer["note"]
+    _, answer = explained(server, "root", *question[1:])
+    assert (answer["allow"], answer["note"]) == (True, None)
     rules = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
     s3.put_bucket_ownership_controls(Bucket="drop", OwnershipControls=rules)
     _, answer = explained(server, *question)
     assert (answer["allow"], answer["note"]) == (True, None)
+
+
+def test_a_statement_is_missing_where_the_owner_of_an_object_or_its_list_allows_it(
+    server: aws.Server,
+) -> None:
+    server.client("s3").create_bucket(Bucket="shared")
+    both = {"AWS": [f"arn:aws:iam::{OTHERS}:user/{name}" for name in ("zoe", "yan")]}
+    puts = {"Effect": "Allow", "Principal": both, "Action": ["s3:PutObject", "s3:PutObjectAcl"]}
+    policy = json.dumps(document({**puts, "Resource": "arn:aws:s3:::shared/*"}))
+    server.client("s3").put_bucket_policy(Bucket="shared", Policy=policy)
+    zoe = server.client("s3", aws.keys_of("zoe"))
+    zoe.put_object(Bucket="shared", Key="own", Body=b"x")
+    zoe.put_object(Bucket="shared", Key="granted", Body=b"x", ACL="authenticated-read")
+    for principal, key, is_missing in (
+        ("yan", "own", True),  # of the account that owns the object
+        ("carol", "own", False),
+        ("carol", "granted", True),
+    ):
+        question = (principal, "s3:GetObject", f"arn:aws:s3:::shared/{key}")
+        _, answer = explained(server, *question)
+        assert (answer["allow"], answer["reason"]) == (False, "no-allow")
+        assert (answer["missing"] is not None, answer["note"] is None) == (is_missing, is_missing)
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject"}
+    policy = json.dumps(document({**deny, "Resource": "arn:aws:s3:::shared/*"}))
+    server.client("s3").put_bucket_policy(Bucket="shared", Policy=policy)
+    _, answer = explained(server, "carol", "s3:GetObject", "arn:aws:s3:::shared/own")
+    assert (answer["reason"], answer["missing"], answer["note"]) == ("explicit-deny", None, None)
 
 
 def test_only_who_may_simulate_a_principals_policies_is_answered(server: aws.Server) -> None:
