@@ -129,7 +129,8 @@ def _is_plain(
     services: engines.S3Services, bucket: str, target: documents.ObjectToDelete, call: calls.Call
 ) -> bool:
     """Authorise one key; return whether it can share a transaction. Raises AccessDenied."""
-    demand = demands.deletion(call.context, bucket, target.key, target.version_id)
+    precondition = _precondition(target)
+    demand = demands.deletion(call, bucket, target.key, target.version_id, precondition)
     services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
         raise storage_errors.NoSuchVersion(
@@ -192,15 +193,16 @@ async def _delete_each(
 async def _delete_one(
     services: engines.S3Services, bucket: str, target: documents.ObjectToDelete, call: calls.Call
 ) -> model.Deleted | Exception:
-    precondition = (
-        model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
-    )
     try:
         return await objects.delete(
-            services, bucket, target.key, target.version_id, precondition, call
+            services, bucket, target.key, target.version_id, _precondition(target), call
         )
     except Exception as error:  # noqa: BLE001 - each key has its own answer
         return error
+
+
+def _precondition(target: documents.ObjectToDelete) -> model.Precondition:
+    return model.ALWAYS if target.etag is None else model.Precondition(if_match=(target.etag,))
 
 
 def _known(error: Exception) -> Exception:

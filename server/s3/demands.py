@@ -103,13 +103,19 @@ def _context_in_request(services: Any, call: calls.Call, demand: model.Demand) -
 
 
 def _set_conditions(context: dict[str, model.ContextValue], call: calls.Call) -> None:
-    """Set s3:if-match and s3:if-none-match of a request that creates an object.
+    """Set s3:if-match and s3:if-none-match of a request that creates or deletes an object.
 
     An If-None-Match that lists ETags instead of `*` is not that key: it lets the write replace
-    every other object, which a policy that demands the header is to prevent.
+    every other object, which a policy that demands the header is to prevent. Nor is a header of
+    DeleteObjects, which has conditions in its document; see `deletion`.
     """
+    operation = call.operation.name
+    if operation == "DeleteObjects":
+        context.pop("s3:if-match", None)
+        context.pop("s3:if-none-match", None)
+    creates_or_deletes = operation == "DeleteObject" or _CREATE_OBJECTS.get(operation) == "true"
     conditions: storage_model.Precondition | None = getattr(call.value, "conditions", None)
-    if conditions is None or _CREATE_OBJECTS.get(call.operation.name) != "true":
+    if conditions is None or not creates_or_deletes:
         return
     for name, listed in (
         ("if-match", conditions.if_match),
@@ -525,11 +531,27 @@ def version(
     return msgspec.structs.replace(demand, context=context)
 
 
-def deletion(rulings: guard.Guard, bucket: str, name: str, version_id: str | None) -> model.Demand:
-    """Return the demand for deleting an object, or one of its versions."""
+def deletion(
+    call: calls.Call,
+    bucket: str,
+    name: str,
+    version_id: str | None,
+    precondition: storage_model.Precondition,
+) -> model.Demand:
+    """Return the demand for deleting an object, or one of its versions.
+
+    precondition: of this deletion; DeleteObjects has one for each key, and policies see it as they
+    see the header of DeleteObject. Source: Amazon S3 user guide, Enforce conditional deletes.
+    """
     if version_id is None:
-        return key(rulings, bucket, name, "s3:DeleteObject", "write")
-    return version(rulings, bucket, name, version_id, "s3:DeleteObjectVersion", "write")
+        demand = key(call.context, bucket, name, "s3:DeleteObject", "write")
+    else:
+        action = "s3:DeleteObjectVersion"
+        demand = version(call.context, bucket, name, version_id, action, "write")
+    if call.operation.name != "DeleteObjects" or not precondition.if_match:
+        return demand
+    context = {**demand.context, "s3:if-match": ",".join(precondition.if_match)}
+    return msgspec.structs.replace(demand, context=context)
 
 
 def listing(

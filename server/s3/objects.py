@@ -499,7 +499,7 @@ async def delete(
         return model.Deleted(version_id=version_id)
 
     def demanded() -> access_model.Demand:
-        demand = demands.deletion(call.context, bucket, key, version_id)
+        demand = demands.deletion(call, bucket, key, version_id, precondition)
         return demands.with_request_keys(services, call, demand)
 
     async def change(ruling: guard.Ruling) -> model.Deleted:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import gc
 import hashlib
 import itertools
 import json
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -354,6 +356,49 @@ def test_a_policy_demands_conditional_writes_and_spares_the_parts_of_uploads(
     owner.complete_multipart_upload(**upload, **parts, IfNoneMatch="*")
     owner.put_object(Bucket=bucket, Key="newer", Body=b"x", IfNoneMatch="*")
     owner.copy_object(Bucket=bucket, Key="newest", CopySource=source, IfNoneMatch="*")
+
+
+@pytest.mark.parametrize("action", ["s3:DeleteObject", "s3:DeleteObjectVersion"])
+def test_a_policy_demands_conditional_deletions_in_each_form(
+    place: kit.ObjectStore, owner: Any, bucket: str, action: str
+) -> None:
+    """The policy of AWS's user guide, "Enforce conditional deletes on Amazon S3 buckets"."""
+    condition = {"Null": {"s3:if-match": "true"}}
+    text = policy(bucket, Effect="Deny", Action=action, Condition=condition)
+    owner.put_bucket_policy(Bucket=bucket, Policy=text)
+    keys = {"access_key": OWNER.access_key, "secret_key": OWNER.secret_key}
+    of_version, version = "", ""
+    if action == "s3:DeleteObjectVersion":
+        of_version, version = "versionId=null", "<VersionId>null</VersionId>"
+
+    def delete(condition: str, headers: dict[str, str]) -> str:
+        query = "&".join(filter(None, (condition, of_version)))
+        return kit.call(place, "DELETE", f"/{bucket}/k?{query}", headers, **keys).code
+
+    def delete_many(etag: str, headers: dict[str, str], more: str = "") -> str:
+        row = f"<Key>k</Key>{version}{etag}"
+        body = f"<Delete><Object>{row}</Object></Delete>".encode()
+        digest = base64.b64encode(hashlib.md5(body).digest()).decode()
+        headers = {**headers, "content-md5": digest}
+        return kit.call(place, "POST", f"/{bucket}?delete{more}", headers, body, **keys).code
+
+    etag = f'"{hashlib.md5(b"body").hexdigest()}"'
+    assert delete("", {}) == delete_many("", {}) == "AccessDenied"
+    # DeleteObjects has a condition for each key: it ignores the header.
+    assert delete_many("", {"if-match": etag}) == "AccessDenied"
+    assert delete_many("", {}, "&if-match=%2A") == "AccessDenied"
+    assert delete("", {"if-match": '"other"'}) == "PreconditionFailed"
+    assert delete("if-match=%22other%22", {}) == "PreconditionFailed"
+    assert delete_many("<ETag>other</ETag>", {"if-match": etag}) == "PreconditionFailed"
+    for remove in (
+        lambda: delete("", {"if-match": etag}),
+        lambda: delete(f"if-match={urllib.parse.quote(etag)}", {}),
+        lambda: delete_many(f"<ETag>{etag}</ETag>", {}),
+        lambda: delete_many("<ETag>*</ETag>", {}),
+    ):
+        assert remove() == ""
+        assert kit.call(place, "HEAD", f"/{bucket}/k", **keys).status == 404
+        owner.put_object(Bucket=bucket, Key="k", Body=b"body")
 
 
 def test_a_forms_condition_is_one_of_its_request_wherever_it_stands(
