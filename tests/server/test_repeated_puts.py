@@ -380,15 +380,25 @@ def test_a_presigned_get_of_another_key_is_not_identified(clocked):
     assert (*code_of(absent), count) == (404, "NoSuchKey", 0)
 
 
+@pytest.mark.parametrize("seconds", [60, 3600, 604_800])
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_a_url_of_a_template_holds_from_its_time_to_its_end(clocked, method):
-    learn_urls(clocked, method)
+def test_a_url_of_a_template_holds_from_its_time_to_its_end(clocked, method, seconds):
+    def url_of_seconds(target):
+        clocked.clock.now_ms += 1000
+        at_ms = clocked.clock.now_ms
+        prepared = requesting.signed(
+            method, f"http://{HOST}{target}", at_ms=at_ms, expires_seconds=seconds, **KEYS
+        )
+        return prepared.url.partition(HOST)[2]
+
     body = BODIES[0] if method == "PUT" else b""
-    url = url_of(clocked, "/raw/k", method)
+    counts = [send_url(clocked, url_of_seconds("/raw/k"), body, method)[1] for _ in range(5)]
+    assert counts[-1] == 0
+    url = url_of_seconds("/raw/k")
     signed_at_ms = clocked.clock.now_ms // 1000 * 1000
     for moment_ms, status in (
-        (signed_at_ms + 3600_000 - 1, 200),
-        (signed_at_ms + 3600_000, 403),
+        (signed_at_ms + seconds * 1000 - 1, 200),
+        (signed_at_ms + seconds * 1000, 403),
         (signed_at_ms - limits.CLOCK_SKEW_MS_MAX, 200),
         (signed_at_ms - limits.CLOCK_SKEW_MS_MAX - 1, 403),
     ):

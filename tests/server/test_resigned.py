@@ -169,6 +169,16 @@ def test_a_wrong_signature_is_refused_however_often_it_comes(clocked):
     assert clocked.counted("GET", "/raw/k", headers.items())[0].status == 200
 
 
+@pytest.mark.parametrize("time", ["20251399T160000Z", "99999999T999999Z", "20251121-160000Z"])
+def test_a_time_of_no_calendar_is_refused_however_often_it_comes(clocked, time):
+    learn(clocked)
+    headers = {**prepare(clocked), "X-Amz-Date": time}
+    headers["Authorization"] = headers["Authorization"][:-64] + "0" * 64
+    for _ in range(3):
+        assert clocked.send("GET", "/raw/k", headers.items()).status == 403
+    assert clocked.get("/raw/k")[0].status == 200
+
+
 @pytest.mark.parametrize("name", ["X-Amz-Date", "amz-sdk-invocation-id", "Range", "Authorization"])
 def test_a_value_of_another_request_is_refused(clocked, name):
     def sent(number):

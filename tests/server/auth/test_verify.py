@@ -285,6 +285,16 @@ def test_presigned_request_may_be_for_one_body(place):
         verify(as_request(prepared, **changed))
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["AWSAccessKeyId=A&Signature=s&Expires=1", "X-Amz-Algorithm=AWS4-HMAC-SHA256"],
+)
+def test_a_signed_request_with_a_signed_query_is_refused(query):
+    sent = as_request(signed(url=f"http://127.0.0.1:5253/bucket/key?{query}"))
+    with pytest.raises(errors.SeveralProofs):
+        verify(sent)
+
+
 def test_amz_header_repeated_to_add_a_value_is_refused():
     prepared = signed("PUT", headers=[("x-amz-meta-a", "1")])
     with pytest.raises(errors.SignatureDoesNotMatch):
@@ -568,6 +578,12 @@ def test_version_2_header_with_an_empty_sub_resource_is_signed_with_and_without_
         verify(other, sigv2_header=True)
 
 
+@pytest.mark.parametrize("face", ["s3tables", "iceberg", "native", "sts"])
+def test_version_2_header_only_opens_s3(face):
+    with pytest.raises(errors.UnsupportedAuthorization):
+        verify(as_request(signed_v2()), face, sigv2_header=True)
+
+
 def test_version_2_header_is_checked_whole():
     with pytest.raises(errors.SignatureDoesNotMatch):
         verify(as_request(signed_v2(), target="/bucket/key?policy"), sigv2_header=True)
@@ -768,6 +784,20 @@ def test_vended_keys_are_their_owner_within_their_scopes(expires_seconds):
     assert caller.principal.name == "alice"
     assert caller.principal.scopes == (model.Scope(bucket="lake", prefix="ns/t/", writable=False),)
     assert caller.credential_id == keys.access_key
+
+
+def test_the_token_of_vended_keys_is_no_bearer_token_after_their_use():
+    keys = vended()
+    checker = requesting.verifier()
+    sent = as_request(
+        signed(access_key=keys.access_key, secret_key=keys.secret_key, token=keys.session_token)
+    )
+    assert requesting.run(checker.verify(sent, "s3")).principal.name == "alice"
+    bearer = [("authorization", f"Bearer {keys.session_token}")]
+    for face in ("iceberg", "native"):
+        with pytest.raises(errors.InvalidToken):
+            requesting.run(checker.verify(request(headers=bearer), face))
+    assert requesting.run(checker.verify(sent, "s3")).principal.name == "alice"
 
 
 def test_vended_keys_end_with_their_token():
