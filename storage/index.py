@@ -371,6 +371,7 @@ class Index:
             raise _closed()
         lane = self._lanes.get(loop)
         if lane is None:
+            self._forget_loops_that_ended()
             lane = self._lanes[loop] = gathering.Lane(
                 loop,
                 hand_over=self._hand_over,
@@ -378,6 +379,12 @@ class Index:
                 patience=self._patience,
             )
         lane.add(waiting)
+
+    def _forget_loops_that_ended(self) -> None:
+        # A loop that ends while a group waits for clients never calls its Lane's end.
+        for loop in list(self._lanes):
+            if loop.is_closed():
+                self._lanes.pop(loop, None)
 
     def _hand_over(self, group: list[_Waiting]) -> None:
         """Pass a loop's Batches to the writer, and wait while it applies them.

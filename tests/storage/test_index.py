@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -378,6 +380,18 @@ def test_a_loop_that_ended_with_a_group_at_the_writer_leaves_no_trace(
     disk.gate.set()
     asyncio.run(index.commit(Batch(writes=(put(b"b"),))))
     assert rows(index) == [(b"a", b"v"), (b"b", b"v")]
+
+
+def test_a_loop_that_ended_while_a_group_waits_for_its_clients_is_forgotten(index: Index) -> None:
+    async def write(*keys: bytes) -> weakref.ref[asyncio.AbstractEventLoop]:
+        await asyncio.gather(*(index.commit(Batch(writes=(put(key),))) for key in keys))
+        return weakref.ref(asyncio.get_running_loop())
+
+    ended = [asyncio.run(write(b"a", b"b")) for _ in range(3)]
+    asyncio.run(write(b"c"))
+    gc.collect()
+    assert [loop() for loop in ended] == [None] * 3
+    assert rows(index) == [(b"a", b"v"), (b"b", b"v"), (b"c", b"v")]
 
 
 def test_what_waits_for_its_turn_is_written_when_the_index_closes(tmp_path: Path) -> None:
