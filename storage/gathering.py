@@ -10,8 +10,8 @@ turns of the loop.
 Clients that write one object after the other come again soon after their answers. If others already
 wait by then, two halves of the clients would take turns for ever, each synced while the other is
 planned, with twice the transactions. So a group also waits for as many commits as were just
-answered, at most RETURNING_SECONDS_MAX. Where they do not come in that time, the next groups do not
-wait (`Patience`).
+answered, at most RETURNING_SECONDS_MAX. Where they do not come in that time, or one of them lets
+the others wait for longer than a transaction takes, the next groups do not wait (`Patience`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ TURNS_MAX = 4
 """Turns of an event loop for which a commit waits for more of the same loop."""
 RETURNING_SECONDS_MAX = 0.001
 """How long commits wait for those of clients that were just answered: the shortest time of uvloop's
-timers. A sync takes a third of it on a fast disk."""
+timers. Loops count whole milliseconds, so that a timer may take two if something else comes
+meanwhile. A sync takes a third of a millisecond on a fast disk."""
 GROUPS_WITHOUT_WAIT_MAX = 64
 
 
 class Patience:
-    """Whether groups wait for clients that were just answered: as long as most of them come.
+    """Whether groups wait for clients that were just answered: as long as that is worth it.
 
-    After a wait in vain the next four groups do not wait, then 20, then 64, so that clients with
-    pauses of their own wait once in 64 groups. A wait that was not in vain halves that number.
+    After a wait in vain the next four groups do not wait, then 20, then 64, so that clients that
+    always wait in vain do so in one group of 65. A wait that was not in vain halves that number.
     """
 
     __slots__ = ("_after_vain", "_left")
@@ -51,9 +52,14 @@ class Patience:
         self._left -= 1
         return False
 
-    def note(self, *, came: int, expected: int) -> None:
-        """Note how many of the expected commits came in time. In vain: fewer than three fourths."""
-        if 4 * came >= 3 * expected:
+    def note(self, *, came: int, expected: int, idle_seconds: float, write_seconds: float) -> None:
+        """Note a wait. In vain: fewer than three fourths came, or nothing came for too long.
+
+        came: how many of the expected commits came in time. idle_seconds: the longest time in which
+        none came. write_seconds: what the transaction before it took: a commit that comes later
+        than that costs the others more than a transaction of its own.
+        """
+        if 4 * came >= 3 * expected and idle_seconds <= write_seconds:
             self._after_vain //= 2
         else:
             self._after_vain = min(4 * self._after_vain + 4, GROUPS_WITHOUT_WAIT_MAX)
@@ -64,19 +70,23 @@ class Lane(Generic[Waiting]):
     """The waiting commits of one event loop; used on that loop.
 
     hand_over: passes a group to the writer. end: called when nothing waits any more; then a new
-    Lane is made for the next commit.
+    Lane is made for the next commit. clock: in seconds; uvloop's own counts milliseconds.
     """
 
     __slots__ = (
         "_awaited",
         "_before",
+        "_clock",
         "_end",
         "_hand_over",
+        "_handed_over_at",
+        "_idle_seconds",
+        "_idle_since",
         "_loop",
         "_outstanding",
         "_patience",
-        "_size",
         "_timer",
+        "_write_seconds",
         "waiting",
     )
 
@@ -87,26 +97,34 @@ class Lane(Generic[Waiting]):
         hand_over: Callable[[list[Waiting]], None],
         end: Callable[[], object],
         patience: Patience,
+        clock: Callable[[], float],
     ) -> None:
         self.waiting: list[Waiting] = []
         self._loop = loop
         self._hand_over = hand_over
         self._end = end
         self._patience = patience
-        self._size = 0  # of the group that the writer has, or had last
-        self._outstanding = 0  # of that group, without an outcome
+        self._clock = clock
+        self._outstanding = 0  # of the group that the writer has, without an outcome
+        self._handed_over_at = 0.0  # when the writer got that group
+        self._write_seconds = 0.0  # what it took for it
         self._awaited = 0  # the size that a group waits for, 0 if it does not
         self._before = 0  # what waited when it began to
+        self._idle_since = 0.0  # when it began to wait, or the last commit came since
+        self._idle_seconds = 0.0  # the longest time without a commit, up to then
         self._timer: asyncio.TimerHandle | None = None
         loop.call_soon(self._end_turn, 1, TURNS_MAX)
 
     def add(self, waiting: Waiting) -> None:
         """Add a commit to the next group."""
         self.waiting.append(waiting)
+        if not self._awaited:
+            return
+        self._note_idle_time()
         if len(self.waiting) == self._awaited:
             assert self._timer is not None, "it waits"
             self._timer.cancel()
-            self._note_who_came()
+            self._note_wait()
             self._awaited = 0
             self._loop.call_soon(self._pass_on)
 
@@ -122,23 +140,36 @@ class Lane(Generic[Waiting]):
         if self._outstanding:
             return
         before = len(self.waiting)
-        awaited = before + self._size
+        # Of a group in several transactions, the clients of earlier ones may be among those before.
+        awaited = before + count
         # A commit alone is of no use to wait for: it is a whole group when it comes.
         if awaited == 1 or awaited > GROUP_MAX or not self._patience.next_group_waits():
             self._loop.call_soon(self._end_turn, before, TURNS_MAX)
             return
         self._awaited, self._before = awaited, before
+        self._idle_seconds, self._idle_since = 0.0, self._clock()
+        self._write_seconds = self._idle_since - self._handed_over_at
         self._timer = self._loop.call_later(RETURNING_SECONDS_MAX, self._expire)
 
     def _expire(self) -> None:
         if self.waiting:
-            self._note_who_came()
+            self._note_idle_time()
+            self._note_wait()
         self._awaited = 0
         self._pass_on()
 
-    def _note_who_came(self) -> None:
-        came = len(self.waiting) - self._before
-        self._patience.note(came=came, expected=self._awaited - self._before)
+    def _note_idle_time(self) -> None:
+        now = self._clock()
+        self._idle_seconds = max(self._idle_seconds, now - self._idle_since)
+        self._idle_since = now
+
+    def _note_wait(self) -> None:
+        self._patience.note(
+            came=len(self.waiting) - self._before,
+            expected=self._awaited - self._before,
+            idle_seconds=self._idle_seconds,
+            write_seconds=self._write_seconds,
+        )
 
     def _end_turn(self, count: int, turns_left: int) -> None:
         """Pass the commits on after a turn that added none to the count before.
@@ -156,7 +187,8 @@ class Lane(Generic[Waiting]):
     def _pass_on(self) -> None:
         group = self.take()
         if group:
-            self._size = self._outstanding = len(group)
+            self._outstanding = len(group)
+            self._handed_over_at = self._clock()
             self._hand_over(group)
         else:
             self._end()

@@ -29,6 +29,7 @@ import itertools
 import queue
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -377,6 +378,7 @@ class Index:
                 hand_over=self._hand_over,
                 end=functools.partial(self._lanes.pop, loop, None),
                 patience=self._patience,
+                clock=time.perf_counter,
             )
         lane.add(waiting)
 

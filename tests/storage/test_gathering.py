@@ -78,6 +78,7 @@ class Writer:
                 hand_over=self._write,
                 end=self._end,
                 patience=self._patience,
+                clock=lambda: self._loop.now,
             )
         self._lane.add(number)
 
@@ -201,26 +202,32 @@ def test_commits_of_the_turns_after_an_outcome_go_together() -> None:
 
 
 class Noting(Patience):
-    __slots__ = ("noted",)
+    __slots__ = ("noted", "times")
 
     def __init__(self) -> None:
         super().__init__()
         self.noted: list[tuple[int, int]] = []
+        self.times: list[tuple[float, float]] = []
 
-    def note(self, *, came: int, expected: int) -> None:
+    def note(self, *, came: int, expected: int, idle_seconds: float, write_seconds: float) -> None:
         self.noted.append((came, expected))
-        super().note(came=came, expected=expected)
+        self.times.append((idle_seconds, write_seconds))
+        super().note(
+            came=came, expected=expected, idle_seconds=idle_seconds, write_seconds=write_seconds
+        )
 
 
-def test_each_wait_is_noted_with_how_many_came_of_those_that_were_expected() -> None:
+def test_each_wait_is_noted_with_what_came_of_what_was_expected_and_how_long_none_did() -> None:
     patience = Noting()
     pauses = [
         lambda _: 0.0001,
         lambda _: 0.0002,
-        lambda count: 0.0003 if count < 3 else 2 * RETURNING_SECONDS_MAX,
+        lambda count: [0.0003, 0.00045, 2 * RETURNING_SECONDS_MAX][count - 1],
     ]
     run_clients(pauses, commits=4, patience=patience)
     assert patience.noted[:3] == [(3, 3), (3, 3), (2, 3)]
+    idle = [0.0001, 0.00025, RETURNING_SECONDS_MAX - 0.0002]
+    assert patience.times[:3] == [pytest.approx((each, SYNC_SECONDS)) for each in idle]
 
 
 def test_clients_with_pauses_of_their_own_wait_for_each_other_in_few_groups() -> None:
@@ -232,6 +239,58 @@ def test_clients_with_pauses_of_their_own_wait_for_each_other_in_few_groups() ->
     groups = run_clients(pauses, commits=500)
     at_once = run_clients(pauses, commits=500, patience=Impatient())
     assert groups[-1][0] < 1.03 * at_once[-1][0]
+
+
+@pytest.mark.parametrize("once_per_second", [0, 400, 1500])
+@pytest.mark.parametrize(
+    "pauses",
+    [
+        pytest.param([0.0001, 0.0001, 0.0001, 0.0001], id="four"),
+        pytest.param([0.00003, 0.00003, 0.0009], id="two, and one that pauses longer than a write"),
+    ],
+)
+def test_fast_clients_lose_little_to_others(pauses: list[float], once_per_second: int) -> None:
+    """once_per_second: commits whose clients do not come again, or not soon."""
+
+    def commits_of_fast_clients(patience: Patience) -> int:
+        loop = Loop()
+        writer = Writer(loop, patience)
+        counts = [0] * len(pauses)
+
+        def come_again(number: int) -> None:
+            if number < len(pauses):
+                counts[number] += 1
+                if loop.now < 1:
+                    loop.call_later(pauses[number], writer.commit, number)
+
+        writer.answer = come_again
+        for number in range(len(pauses)):
+            writer.commit(number)
+        for count in range(once_per_second):
+            loop.call_later(count / once_per_second, writer.commit, len(pauses) + count)
+        loop.run()
+        return sum(counts[:2])
+
+    assert commits_of_fast_clients(Patience()) > 0.85 * commits_of_fast_clients(Impatient())
+
+
+def test_of_a_group_in_two_transactions_the_second_one_s_clients_are_waited_for() -> None:
+    loop = Loop()
+    patience = Noting()
+    writer = Writer(loop, patience)
+    writer.settles_in_parts = True
+
+    def come_again(number: int) -> None:
+        if number < 4:
+            loop.call_later(0.0001, writer.commit, number + 4)
+
+    writer.answer = come_again
+    for number in range(4):
+        writer.commit(number)
+    loop.run()
+    assert [sorted(group) for _, group in writer.groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert writer.groups[1][0] == pytest.approx(SYNC_SECONDS + 0.0001)
+    assert patience.noted == [(2, 2)]
 
 
 def test_clients_that_do_not_come_again_end_no_patience() -> None:
@@ -264,14 +323,16 @@ def test_waits_in_vain_become_seldom_and_others_make_them_frequent_again() -> No
     assert groups_without_wait() == 0
     counts = []
     for _ in range(4):
-        patience.note(came=11, expected=16)
+        patience.note(came=11, expected=16, idle_seconds=0.1, write_seconds=0.4)
         counts.append(groups_without_wait())
     assert counts == [4, 20, 64, 64]
     for _ in range(5):
-        patience.note(came=12, expected=16)
+        patience.note(came=12, expected=16, idle_seconds=0.4, write_seconds=0.4)
         assert groups_without_wait() == 0
-    patience.note(came=0, expected=1)
+    patience.note(came=0, expected=1, idle_seconds=0.1, write_seconds=0.4)
     assert groups_without_wait() == 4 * 2 + 4
+    patience.note(came=16, expected=16, idle_seconds=0.5, write_seconds=0.4)
+    assert groups_without_wait() == 4 * 12 + 4
 
 
 @given(
