@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from server import limits
+from server.auth import verify
 from tests.kit import waits
 from tests.server import clocked as clocking
 from tests.server import requesting, test_resigned
@@ -378,6 +379,25 @@ def test_a_presigned_get_of_another_key_is_not_identified(clocked):
         assert len(clocked.program.application._entry._repeats._same) > number
     absent, count = send_url(clocked, url_of(clocked, "/raw/absent", "GET"), method="GET")
     assert (*code_of(absent), count) == (404, "NoSuchKey", 0)
+
+
+def test_the_signature_of_a_url_that_is_read_again_and_again_is_not_computed_each_time(
+    clocked, monkeypatch
+):
+    learn_urls(clocked, "GET")
+    computed = []
+    is_signed = verify.Verifier._is_signed
+
+    def counting(self, *arguments):
+        computed.append(arguments)
+        return is_signed(self, *arguments)
+
+    monkeypatch.setattr(verify.Verifier, "_is_signed", counting)
+    url = url_of(clocked, "/raw/k", "GET")
+    for _ in range(6):
+        answer, count = send_url(clocked, url, method="GET")
+        assert (answer.body, count) == (b"first", 0)
+    assert len(computed) == 2
 
 
 @pytest.mark.parametrize("seconds", [60, 3600, 604_800])

@@ -612,10 +612,14 @@ def test_a_completion_that_is_sent_again_is_answered_as_the_first_one_whatever_i
         )
 
 
-@pytest.mark.parametrize("checksum_type", ["COMPOSITE", "FULL_OBJECT"])
+@pytest.mark.parametrize(
+    ("checksum_type", "parts_at_once"),
+    [("COMPOSITE", uploads.PARTS_AT_ONCE_MAX), ("FULL_OBJECT", 1)],  # more are compared in a thread
+)
 def test_a_completion_that_is_sent_again_and_contradicts_the_object_is_refused(
-    s3: Any, bucket: str, checksum_type: str
+    s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch, checksum_type: str, parts_at_once: int
 ) -> None:
+    monkeypatch.setattr(uploads, "PARTS_AT_ONCE_MAX", parts_at_once)
     named = {"ChecksumAlgorithm": "CRC32", "ChecksumType": checksum_type}
     upload = begin(s3, bucket, **named)
     parts = put_parts(s3, bucket, upload, FIRST, LAST, ChecksumAlgorithm="CRC32")
