@@ -88,6 +88,12 @@ def test_only_tests_with_spark_are_smoke_and_none_of_them_is_a_further_one() -> 
                 assert SMOKE not in marks, f"{test} is in `make test` anyway"
 
 
+def test_make_test_runs_each_client_s_snippet_of_the_readme() -> None:
+    for name, marks in marks_by_test(TESTS / "contract" / "test_connect.py").items():
+        assert not set(LEFT_OUT) & set(marks), f"{name} is left out"
+        assert SPARK not in marks or SMOKE in marks, f"{name} is left out"
+
+
 def test_make_test_all_and_continuous_integration_leave_nothing_out() -> None:
     """Both are one recipe, whose expressions end with what it leaves out without ALL."""
     text = (ROOT / "Makefile").read_text()

@@ -134,6 +134,7 @@ def test_the_spark_snippet_is_one_command(server: servers.Running) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.smoke
 def test_the_settings_of_the_spark_snippet_open_the_catalog(
     server: servers.Running, spark: Any
 ) -> None:

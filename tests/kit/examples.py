@@ -51,15 +51,15 @@ def short(
 ) -> list[Any]:
     """Return cases for parametrize: all are in `make test-long`.
 
-    in_every_run: those in `make test`. further: those that `make test-all` has besides. smoke: of a
-    test with Spark, those of in_every_run that are in `make test`; then `make test-all` has the
-    others.
+    in_every_run: those in `make test`, and of a test with Spark those in `make test-all`. further:
+    those that `make test-all` has besides. smoke: of a test with Spark, those of in_every_run that
+    are in `make test`.
     """
     listed, more = list(cases), frozenset(further)
     assert in_every_run, "a test has a case in every run"
     assert {*in_every_run, *more} <= set(listed), "a case of every run is not there"
     assert more.isdisjoint(in_every_run), "a case of every run is no further one"
-    assert set(smoke) <= set(in_every_run), "a case of every run is smoke"
+    assert set(smoke) <= set(in_every_run), "what is smoke is a case of every run"
     return [_marked(case, in_every_run, more, frozenset(smoke)) for case in listed]
 
 
