@@ -106,13 +106,10 @@ def _set_conditions(context: dict[str, model.ContextValue], call: calls.Call) ->
     """Set s3:if-match and s3:if-none-match of a request that creates or deletes an object.
 
     An If-None-Match that lists ETags instead of `*` is not that key: it lets the write replace
-    every other object, which a policy that demands the header is to prevent. Nor is a header of
-    DeleteObjects, which has conditions in its document; see `deletion`.
+    every other object, which a policy that demands the header is to prevent. DeleteObjects has
+    conditions in its document; see `deletion`.
     """
     operation = call.operation.name
-    if operation == "DeleteObjects":
-        context.pop("s3:if-match", None)
-        context.pop("s3:if-none-match", None)
     creates_or_deletes = operation == "DeleteObject" or _CREATE_OBJECTS.get(operation) == "true"
     conditions: storage_model.Precondition | None = getattr(call.value, "conditions", None)
     if conditions is None or not creates_or_deletes:

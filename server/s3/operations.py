@@ -563,6 +563,7 @@ def parse_put_retention(bucket: str, key: str, query: Query, headers: Headers) -
 
 
 def parse_delete_objects(bucket: str, key: str, query: Query, headers: Headers) -> DeleteObjects:
+    preconditions.check_none(headers)  # each key has its own, in the document
     fields.check_headers_done(headers, done=(fields.BYPASS_GOVERNANCE,))
     return DeleteObjects(
         bucket=bucket,

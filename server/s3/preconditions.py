@@ -44,11 +44,7 @@ def parse_write(headers: HeaderView) -> model.Precondition:
     (RFC 9110, section 13.1.3).
     """
     if headers.get("if-unmodified-since") is not None:
-        raise errors.S3FeatureNotImplemented(
-            "A header you provided implies functionality that is not implemented: "
-            "if-unmodified-since",
-            Header="If-Unmodified-Since",
-        )
+        raise _not_done("if-unmodified-since")
     if headers.get("if-match") is None and headers.get("if-none-match") is None:
         return model.ALWAYS
     if_match = _etags(headers, "if-match")
@@ -56,6 +52,13 @@ def parse_write(headers: HeaderView) -> model.Precondition:
     if not if_match and not if_none_match:
         return model.ALWAYS
     return model.Precondition(if_match=if_match, if_none_match=if_none_match)
+
+
+def check_none(headers: HeaderView) -> None:
+    """Raise S3FeatureNotImplemented for a condition of a write that has none as a whole."""
+    for name in ("if-match", "if-none-match", "if-unmodified-since"):
+        if headers.get(name) is not None:
+            raise _not_done(name)
 
 
 def parse_if_range(value: str) -> str:
@@ -81,6 +84,13 @@ def parse_date(value: str | None) -> int | None:
         return int(moment.timestamp()) * 1000
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
+
+
+def _not_done(name: str) -> errors.S3FeatureNotImplemented:
+    return errors.S3FeatureNotImplemented(
+        f"A header you provided implies functionality that is not implemented: {name}",
+        Header=name.title(),
+    )
 
 
 def _etags(headers: HeaderView, name: str) -> tuple[str, ...]:

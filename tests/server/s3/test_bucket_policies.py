@@ -384,12 +384,12 @@ def test_a_policy_demands_conditional_deletions_in_each_form(
 
     etag = f'"{hashlib.md5(b"body").hexdigest()}"'
     assert delete("", {}) == delete_many("", {}) == "AccessDenied"
-    # DeleteObjects has a condition for each key: it ignores the header.
-    assert delete_many("", {"if-match": etag}) == "AccessDenied"
-    assert delete_many("", {}, "&if-match=%2A") == "AccessDenied"
+    # DeleteObjects has a condition for each key, and none as a whole.
+    assert delete_many("", {"if-match": etag}) == "NotImplemented"
+    assert delete_many("", {}, "&if-match=%2A") == "NotImplemented"
     assert delete("", {"if-match": '"other"'}) == "PreconditionFailed"
     assert delete("if-match=%22other%22", {}) == "PreconditionFailed"
-    assert delete_many("<ETag>other</ETag>", {"if-match": etag}) == "PreconditionFailed"
+    assert delete_many("<ETag>other</ETag>", {}) == "PreconditionFailed"
     for remove in (
         lambda: delete("", {"if-match": etag}),
         lambda: delete(f"if-match={urllib.parse.quote(etag)}", {}),

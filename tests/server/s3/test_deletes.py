@@ -49,6 +49,22 @@ def test_quiet_reports_nothing_that_went_well(s3: Any, bucket: str) -> None:
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
+@pytest.mark.parametrize("name", ["If-Match", "If-None-Match", "If-Unmodified-Since"])
+@pytest.mark.parametrize("is_header", [True, False])
+def test_a_condition_of_the_whole_request_is_refused_by_name_and_no_key_goes(
+    store: kit.ObjectStore, s3: Any, bucket: str, name: str, is_header: bool
+) -> None:
+    """Its keys have conditions of their own: one that ignored this could delete a newer object."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    body = document("k")
+    headers, query = ({name: "0"}, "") if is_header else ({}, f"&{name}=0")
+    headers = {**headers, **with_md5(body)}
+    answer = kit.call(store, "POST", f"/{bucket}?delete{query}", headers, body)
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    assert answer.element("Header") == name
+    assert [row["Key"] for row in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
+
+
 @pytest.mark.parametrize("how", ["content-md5", "checksum", "both"])
 def test_either_content_md5_or_a_checksum_is_enough(
     store: kit.ObjectStore, bucket: str, how: str
