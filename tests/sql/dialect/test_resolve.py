@@ -162,6 +162,33 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select \"Mixed\", mixed from t where id = 1", [(1.5, 1.5)]),
     ("select id from t where d = '2024-01-02'", [(2,)]),
     ("select id from t where '3' = id", [(3,)]),
+    ("select id from t where id in ((select id from u order by id) limit 1)", [(2,)]),
+    ("select id from t where id in ((select id from u) order by id desc limit 1)", []),
+    ("select id from t where id in ((select id from u order by id) offset 1)", [(3,)]),
+    ("select id from t where (id, v) in (select id, v from t) order by 1", [(1,), (2,), (3,)]),
+    ("select (select id from u where id = 99) is null, nvl((select id from u where id = 99), 0)",
+     [(True, 0)]),
+    ("select null in (select null), 1 in (select null)", [(None, None)]),
+    ("select id, exists (select 1 from u where u.id = t.id order by u.id) from t order by 1",
+     [(1, False), (2, True), (3, True), (4, False)]),
+    ("select t.id, u.id, u.* from t right join u using (id) order by 2",
+     [(2, 2, 2, "two"), (3, 3, 3, "three"), (None, 5, 5, "five")]),
+    ("select id, t.grp, u.* from t left join u using (id) order by 1",
+     [(1, "a", None, None), (2, "a", 2, "two"), (3, "b", 3, "three"), (4, None, None, None)]),
+    ("select id, grp from t order by all desc limit 1", [(4, None)]),
+    ('select ab, x."Ab", x.AB from (select 1 as "Ab") x', [(1, 1, 1)]),
+    ('select ab from (select 1 as "Ab", 2 as ab)', [(2,)]),
+    ('select ab from (select 1 as "Ab") x, (select 2 as ab) y', [(2,)]),
+    ("select count(*) from (select '2024-01-01 00:00:00 +00:00'::timestamp_tz a "
+     "union select '2024-01-01 01:00:00 +01:00'::timestamp_tz)", [(1,)]),
+    ("select count(*) from (select '2024-01-01 00:00:00 +00:00'::timestamp_tz a "
+     "union all select '2024-01-01 01:00:00 +01:00'::timestamp_tz)", [(2,)]),
+    ("select count(*) from (select '2024-01-01 00:00:00 +00:00'::timestamp_tz a "
+     "intersect select '2024-01-01 01:00:00 +01:00'::timestamp_tz)", [(1,)]),
+    ("select count(*) from (select '2024-01-01 00:00:00 +00:00'::timestamp_tz a "
+     "except select '2024-01-01 01:00:00 +01:00'::timestamp_tz)", [(0,)]),
+    ("with recursive w as (select null a union all select a from w where false) select * from w",
+     [(None,)]),
     ("select t.id from t where t.id between 2 and 3 and (grp = 'a' or grp = 'b') order by 1",
      [(2,), (3,)]),
 ]  # fmt: skip
@@ -172,6 +199,65 @@ def test_a_query_gives_the_rows_that_snowflake_gives(
     text: str, expected: list[tuple[Any, ...]]
 ) -> None:
     assert rows(text) == expected
+
+
+NEVER_NULL = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+SIDES = {
+    "a": pa.table([pa.array([1, 2, 3], pa.int64())], schema=NEVER_NULL),
+    "b": pa.table([pa.array([2, 3, 5], pa.int64())], schema=NEVER_NULL),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select a.id, b.id is null from a left join b on a.id = b.id order by 1",
+         [(1, True), (2, False), (3, False)]),
+        ("select a.id from a left join b on a.id = b.id where b.id not in (select 99) order by 1",
+         [(2,), (3,)]),
+        ("select b.id from a right join b on a.id = b.id where a.id not in (select 99) order by 1",
+         [(2,), (3,)]),
+        ("select a.id, b.id in (select 2) from a full join b on a.id = b.id order by 1, 2",
+         [(1, None), (2, True), (3, False), (None, False)]),
+        ("select id, id not in (select 2) from a group by rollup (id) order by 1",
+         [(1, True), (2, False), (3, True), (None, None)]),
+        ("select id from a where (id, id) not in (select id, id from b)", [(1,)]),
+        ("select a.id from a left join b on a.id = b.id "
+         "where (b.id, a.id) in (select id, id from b) order by 1", [(2,), (3,)]),
+        ("select nvl((select id from a where id = 9), 0), (select id from a where id = 9) is null",
+         [(0, True)]),
+    ],
+)  # fmt: skip
+def test_what_is_never_null_may_be_null_beside_an_outer_join(
+    text: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert sql_text.answer(text, SIDES).rows == expected
+
+
+def test_rows_of_which_one_value_may_be_null_are_not_compared_by_not_in() -> None:
+    text = (
+        "select a.id from a left join b on a.id = b.id "
+        "where (b.id, a.id) not in (select id, id from b)"
+    )
+    with pytest.raises(errors.SqlError) as caught:
+        sql_text.bind(text, SIDES)
+    assert caught.value.code == "000002"
+
+
+@pytest.mark.parametrize(
+    ("text", "nullable"),
+    [
+        ("select a.id, b.id from a join b on a.id = b.id", [False, False]),
+        ("select a.id, b.id from a left join b on a.id = b.id", [False, True]),
+        ("select a.id, b.id from a right join b on a.id = b.id", [True, False]),
+        ("select a.id, b.id from a full join b on a.id = b.id", [True, True]),
+        ("select id from a group by id", [False]),
+        ("select id from a group by rollup (id)", [True]),
+        ("select (select id from a where id = 9)", [True]),
+    ],
+)
+def test_a_result_says_which_of_its_columns_are_never_null(text: str, nullable: list[bool]) -> None:
+    assert [column.nullable for column in sql_text.answer(text, SIDES).columns] == nullable
 
 
 @pytest.mark.parametrize(
@@ -213,6 +299,29 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select u.$3 from t, u", "000904"),
         ("select x.$1 from t, u", "000904"),
         ("select id as x, t.x from t", "000904"),
+        ("select x + 1 as x from t", "000904"),
+        ("select y + 1 as x, x + 1 as y from t", "000904"),
+        (
+            "select id from t where id in (select max(id) from u where u.id = t.id limit 0)",
+            "002031",
+        ),
+        (
+            "select id from t where id in (select max(id) from u where u.id = t.id "
+            "qualify row_number() over (order by 1) > 1)",
+            "002031",
+        ),
+        (
+            "select id from t where id in (select id from u where u.id = t.id union all select 1)",
+            "002031",
+        ),
+        ("select id from t where (id, v) not in (select id, v from t)", "000002"),
+        ("select (id, v) in (select id, v from t) from t", "000002"),
+        (
+            "with recursive w as (select 1 a union select a + 1 from w where a < 3) "
+            "select * from w",
+            "000002",
+        ),
+        ("with recursive w as (select 1 a) select * from w, w", "002027"),
         ("select id from t order by id fetch first 2 rows with ties", "000002"),
         ("select id from t order by id fetch first 2 percent rows only", "000002"),
         ("select * exclude nosuch from t", "000904"),
