@@ -13,7 +13,7 @@ from catalog.commits import LoadedTable
 from catalog.sweep import marking, referrers
 from server.access import errors as access_errors
 from storage import model
-from tests.kit import datafiles, lakes, manifestfiles, sweeps
+from tests.kit import datafiles, lakes, manifestfiles, sweeps, waits
 
 BY = lakes.BY
 
@@ -82,6 +82,10 @@ def test_a_table_bucket_with_a_file_that_another_bucket_references_is_not_delete
     lake = bench.lake
 
     async def work() -> None:
+        # The refusal is not about a bucket that another account has.
+        await lake.storage.buckets.create(
+            "another", bucket_type="table", owner="999999999999", region="us-east-1"
+        )
         mine = await bench.add(await bench.create("ns.mine"), rows(1))
         other = await sweeps.commit_snapshot_of(bench, mine)
         if how != "everything":
@@ -358,6 +362,7 @@ def test_a_table_bucket_stays_while_a_state_of_another_one_is_not_decoded(
 def test_commits_wait_for_the_second_look_of_a_deletion(
     bench: datafiles.Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(store, "COMMITS_HELD_SECONDS_MAX", 3600)
     lake = bench.lake
     hold = referrers.Look.hold
     looks: list[referrers.Look] = []
@@ -376,7 +381,7 @@ def test_commits_wait_for_the_second_look_of_a_deletion(
             looks.append(look)
             task = asyncio.ensure_future(commit(str(len(looks))))
             if len(looks) == 1:
-                await task
+                await asyncio.wait_for(task, waits.WAIT_SECONDS)
             else:
                 waiting.append(task)
                 done, _ = await asyncio.wait({task}, timeout=0.2)
