@@ -211,6 +211,7 @@ ARGUMENT_ORDER = {
     "kind": 1,
     "hint": 1,
     "distinct": 2,
+    "substr": 2,  # of POSITION, whose text is `this`
     "expressions": 3,
     "this": 3,
     "expression": 4,

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import re
 import zoneinfo
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from sql import bindings, errors
-from sql.dialect import expressions, formats, parse, references, resolve, shapes, sqltypes
+from sql.dialect import (
+    expressions,
+    formats,
+    operations,
+    parse,
+    references,
+    resolve,
+    shapes,
+    sqltypes,
+)
 from tests.kit import sql_text
 
 TABLES = {
@@ -176,6 +188,8 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select id, t.grp, u.* from t left join u using (id) order by 1",
      [(1, "a", None, None), (2, "a", 2, "two"), (3, "b", 3, "three"), (4, None, None, None)]),
     ("select id, grp from t order by all desc limit 1", [(4, None)]),
+    ("with ns as (select 7 a), u as (select 8 a) select u.id, ns.a, (select a from u) "
+     "from ns.u u, ns where u.id = 2", [(2, 7, 8)]),
     ('select ab, x."Ab", x.AB from (select 1 as "Ab") x', [(1, 1, 1)]),
     ('select ab from (select 1 as "Ab", 2 as ab)', [(2,)]),
     ('select ab from (select 1 as "Ab") x, (select 2 as ab) y', [(2,)]),
@@ -402,6 +416,60 @@ def test_placeholders_are_numbered_in_text_order_and_typed() -> None:
 
     assert result.rows == [(7, "it's", 2)]
     assert result.bound.bind_count == 4
+
+
+@pytest.mark.parametrize("text", ["position(? in ?)", "position(?, ?)", "charindex(?, ?)"])
+def test_the_binds_of_position_are_the_part_and_then_the_whole(text: str) -> None:
+    binds = {
+        name: expressions.binding_literal("text", value)
+        for name, value in (("1", "b"), ("2", "abc"))
+    }
+    assert sql_text.answer(f"select {text}", TABLES, binds=binds).rows == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "with w as (select ? a) select a, ? from w where a = ? group by ? having ? > 1 "
+        "qualify ? = 1 order by ? limit ? offset ?",
+        "select distinct ?, ? from t join u on t.id = ? left join v on v.a = ? where t.b = ?",
+        "select * from (select ? a from t where b = ?) x, lateral flatten(input => ?) f where ?",
+        "select case ? when ? then ? else ? end, case when a = ? then ? when ? then ? end from t",
+        "select iff(?, ?, ?), ? in (?, ?), ? like ? escape ?, ? between ? and ?, ?::int from t",
+        "select sum(?) over (partition by ? order by ?), lag(?, ?, ?) over (order by ?) from t",
+        "select listagg(?, ?) within group (order by ?), min_by(?, ?), count(distinct ?, ?) from t",
+        "select * from t where a in (select ? from u where b = ?) and exists (select ? from u)",
+        "select ? union all select ? union select ? order by ? limit ?",
+        "select * from values (?, ?), (?, ?) where column1 = ?",
+        "select * from t start with id = ? connect by prior id = pid and ? = 1",
+        "select * from t pivot(sum(v) for k in (?, ?)) where a = ?",
+        "select * from t at(offset => ?) where a = ?",
+        "select ?:a, get(?, ?), ?[?], object_construct('a', ?, 'b', ?) from t",
+        "select * from t asof join u match_condition (t.a >= ?) on t.b = ? where ?",
+        "select position(? in ?), position(?, ?, ?), extract(year from ?), substr(?, ?, ?) from t",
+        "select ? ilike any (?, ?), ? rlike ?, ? is distinct from ?, date_trunc(?, ?) from t",
+        "insert into t (a, b) with w as (select ? a) select a, ? from w where c = ?",
+        "update t set a = ?, b = ? from (select ? x) u where t.id = ?",
+        "delete from t using (select ? x) u where t.id = ?",
+        "merge into t using (select ? a) u on t.id = ? when matched and ? = 1 then delete "
+        "when matched then update set a = ?, b = ? "
+        "when not matched and ? then insert (a) values (?)",
+    ],
+)
+def test_question_marks_are_numbered_as_they_stand_in_the_text(text: str) -> None:
+    count = itertools.count(1)
+    spelled_out = re.sub(r"\?", lambda _: f":{next(count)}", text)
+    numbered, named = (places_of(each) for each in (text, spelled_out))
+    assert [place.meta["position"] for place in numbered] == [int(each.this) for each in named]
+    assert len(numbered) == text.count("?")
+
+
+def places_of(text: str) -> list[Any]:
+    """Return the placeholders of a statement, numbered."""
+    operation = parse.parse(text)
+    tree = operation.source if isinstance(operation, operations.Insert) else operation.tree
+    references.number_placeholders(tree)
+    return list(tree.find_all(exp.Placeholder))
 
 
 def test_a_missing_bind_is_an_error_and_a_described_one_is_not() -> None:
