@@ -47,7 +47,7 @@ class Patience:
 
     def next_group_waits(self) -> bool:
         """Return whether the next group waits; count it."""
-        if self._left == 0:
+        if self._left <= 0:
             return True
         self._left -= 1
         return False
