@@ -19,6 +19,8 @@ from sql.dialect import names
 
 TEXT = "text"
 """Key of an expression's meta: its own source text."""
+TOP = "top"
+"""Key of the meta of a limit that stands before the select list."""
 
 
 LITERAL_TYPES = (
@@ -149,6 +151,14 @@ class Boathouse(snowflake.Snowflake):
             except ValueError:
                 self.raise_error("no number", token)
             return self.expression(exp.Literal(this=token.text, is_string=False), token)
+
+        def _parse_limit(
+            self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False
+        ) -> exp.Expr | None:
+            limit = super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)
+            if top and limit is not None:
+                limit.meta[TOP] = True
+            return limit
 
         def _parse_insert_table(self) -> exp.Expr | None:
             # INSERT ... SET is of another dialect.

@@ -22,6 +22,7 @@ from sql.dialect import (
     expressions,
     formats,
     functions,
+    grammar,
     histories,
     reading,
     scopes,
@@ -199,11 +200,19 @@ def _in_text_order(tree: Any) -> Iterable[Any]:
         yield node
         children = []
         arguments = list(node.args.items())
-        arguments.sort(key=lambda item: ARGUMENT_ORDER.get(item[0], 5))
+        arguments.sort(key=_place_in_text)
         for _, value in arguments:
             for child in value if isinstance(value, list) else (value,):
                 children += [child] if isinstance(child, exp.Expression) else []
         stack.extend(reversed(children))
+
+
+def _place_in_text(argument: tuple[str, Any]) -> int:
+    """Return the rank of an argument, a name and its value, among those of its expression."""
+    name, value = argument
+    if isinstance(value, exp.Limit) and grammar.TOP in value.meta:
+        return ARGUMENT_ORDER["distinct"]
+    return ARGUMENT_ORDER.get(name, 5)
 
 
 ARGUMENT_ORDER = {

@@ -418,6 +418,15 @@ def test_placeholders_are_numbered_in_text_order_and_typed() -> None:
     assert result.bound.bind_count == 4
 
 
+def test_the_bind_of_top_comes_before_those_of_the_select_list() -> None:
+    binds = {
+        name: expressions.binding_literal("fixed", value)
+        for name, value in (("1", "2"), ("2", "7"))
+    }
+    answer = sql_text.answer("select top ? id, ? from t order by id", TABLES, binds=binds)
+    assert answer.rows == [(1, 7), (2, 7)]
+
+
 @pytest.mark.parametrize("text", ["position(? in ?)", "position(?, ?)", "charindex(?, ?)"])
 def test_the_binds_of_position_are_the_part_and_then_the_whole(text: str) -> None:
     binds = {
@@ -432,6 +441,8 @@ def test_the_binds_of_position_are_the_part_and_then_the_whole(text: str) -> Non
     [
         "with w as (select ? a) select a, ? from w where a = ? group by ? having ? > 1 "
         "qualify ? = 1 order by ? limit ? offset ?",
+        "select top ? a, ? from t where b = ? order by ?",
+        "select distinct top ? a, ? from t where b in (select top ? ? from u)",
         "select distinct ?, ? from t join u on t.id = ? left join v on v.a = ? where t.b = ?",
         "select * from (select ? a from t where b = ?) x, lateral flatten(input => ?) f where ?",
         "select case ? when ? then ? else ? end, case when a = ? then ? when ? then ? end from t",
