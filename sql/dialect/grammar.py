@@ -20,7 +20,10 @@ from sql.dialect import names
 TEXT = "text"
 """Key of an expression's meta: its own source text."""
 TOP = "top"
-"""Key of the meta of a limit that stands before the select list."""
+"""Key of the meta of a limit that stands before the select list: sqlglot's own."""
+PLACE = "place"
+"""Key of the meta of LIMIT, FETCH and OFFSET, which may come in any order: a later one has a higher
+number."""
 
 
 LITERAL_TYPES = (
@@ -156,9 +159,15 @@ class Boathouse(snowflake.Snowflake):
             self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False
         ) -> exp.Expr | None:
             limit = super()._parse_limit(this, top=top, skip_limit_token=skip_limit_token)
-            if top and limit is not None:
-                limit.meta[TOP] = True
+            if isinstance(limit, exp.Limit | exp.Fetch):
+                limit.meta[PLACE] = self._index
             return limit
+
+        def _parse_offset(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            offset = super()._parse_offset(this)
+            if isinstance(offset, exp.Offset):
+                offset.meta[PLACE] = self._index
+            return offset
 
         def _parse_insert_table(self) -> exp.Expr | None:
             # INSERT ... SET is of another dialect.

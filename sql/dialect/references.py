@@ -207,12 +207,15 @@ def _in_text_order(tree: Any) -> Iterable[Any]:
         stack.extend(reversed(children))
 
 
-def _place_in_text(argument: tuple[str, Any]) -> int:
+def _place_in_text(argument: tuple[str, Any]) -> tuple[int, int]:
     """Return the rank of an argument, a name and its value, among those of its expression."""
     name, value = argument
     if isinstance(value, exp.Limit) and grammar.TOP in value.meta:
-        return ARGUMENT_ORDER["distinct"]
-    return ARGUMENT_ORDER.get(name, 5)
+        return ARGUMENT_ORDER["distinct"], 0
+    place = 0
+    if isinstance(value, exp.Limit | exp.Fetch | exp.Offset):
+        place = value.meta.get(grammar.PLACE, 0)
+    return ARGUMENT_ORDER.get(name, 5), place
 
 
 ARGUMENT_ORDER = {
@@ -235,7 +238,7 @@ ARGUMENT_ORDER = {
     "qualify": 10,
     "order": 12,
     "limit": 13,
-    "offset": 14,
+    "offset": 13,
 }
 
 

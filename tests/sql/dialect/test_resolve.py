@@ -427,6 +427,27 @@ def test_the_bind_of_top_comes_before_those_of_the_select_list() -> None:
     assert answer.rows == [(1, 7), (2, 7)]
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("offset ? rows fetch next ? rows only", ("1", "2")),
+        ("offset ? row fetch first ? row only", ("1", "2")),
+        ("offset ? limit ?", ("1", "2")),
+        ("limit ? offset ?", ("2", "1")),
+    ],
+)
+@pytest.mark.parametrize("query", ["select id from t", "select id from t union select id from t"])
+def test_the_binds_of_limit_fetch_and_offset_are_taken_in_the_order_of_the_text(
+    query: str, text: str, numbers: tuple[str, str]
+) -> None:
+    binds = {
+        name: expressions.binding_literal("fixed", value)
+        for name, value in zip(("1", "2"), numbers, strict=True)
+    }
+    answer = sql_text.answer(f"{query} order by id {text}", TABLES, binds=binds)
+    assert answer.rows == [(2,), (3,)]
+
+
 @pytest.mark.parametrize("text", ["position(? in ?)", "position(?, ?)", "charindex(?, ?)"])
 def test_the_binds_of_position_are_the_part_and_then_the_whole(text: str) -> None:
     binds = {
@@ -443,6 +464,8 @@ def test_the_binds_of_position_are_the_part_and_then_the_whole(text: str) -> Non
         "qualify ? = 1 order by ? limit ? offset ?",
         "select top ? a, ? from t where b = ? order by ?",
         "select distinct top ? a, ? from t where b in (select top ? ? from u)",
+        "select ? from (select a from t order by ? offset ? rows fetch next ? rows only) limit ?",
+        "select ? from (select a from t offset ? limit ?) offset ? limit ?",
         "select distinct ?, ? from t join u on t.id = ? left join v on v.a = ? where t.b = ?",
         "select * from (select ? a from t where b = ?) x, lateral flatten(input => ?) f where ?",
         "select case ? when ? then ? else ? end, case when a = ? then ? when ? then ? end from t",
