@@ -1,7 +1,7 @@
 """engine: which commits of one event loop go to the index's writer together.
 
-A transaction costs the processor as much as ten Batches in it: it writes the pages that lead to the
-changed ones, and syncs twice. So commits wait for each other, in two ways.
+A transaction with one small object writes fourteen pages, most of which lead to the changed ones,
+and syncs twice; each further object adds two pages. So commits wait for each other, in two ways.
 
 One group of a loop is with the writer at a time, and what comes meanwhile makes the next one. The
 first Batch after that waits for those that the loop's other tasks are about to commit, for a few

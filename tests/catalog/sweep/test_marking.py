@@ -17,11 +17,6 @@ from tests.kit import datafiles, lakes, manifestfiles, sweeps
 BY = lakes.BY
 
 
-@pytest.fixture
-def bench(lake: lakes.Lake) -> datafiles.Bench:
-    return datafiles.bench(lake)
-
-
 def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"id": number, "name": "x"} for number in numbers]
 
@@ -40,6 +35,12 @@ def mark_of(bench: datafiles.Bench) -> marking.Mark:
 def keys_of(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
     """Every file below a table's location."""
     return sweeps.keys_in(bench.lake, loaded.metadata.location.removeprefix("s3://lake/") + "/")
+
+
+async def live_keys(bench: datafiles.Bench, loaded: LoadedTable) -> set[str]:
+    """The data files that a table's current state names."""
+    live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+    return {each.file_path.removeprefix("s3://lake/") for each in live}
 
 
 async def make_tables(bench: datafiles.Bench, how: str, count: int) -> list[LoadedTable]:
@@ -140,10 +141,10 @@ def test_a_state_of_the_history_window_is_kept_behind_commits_of_a_clock_that_wa
 
     async def prepare() -> set[str]:
         loaded = await bench.add(await bench.create(), rows(1))
-        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        live = await live_keys(bench, loaded)
         sweeps.pass_days(lake, -20)
         await overwrite(bench, loaded, 2)
-        return {each.file_path.removeprefix("s3://lake/") for each in live}
+        return live
 
     replaced = asyncio.run(prepare())
     sweeps.pass_days(lake, 20 + 6.9)
@@ -158,15 +159,11 @@ def test_the_state_that_the_newest_commit_replaced_is_kept_for_the_history_windo
     """It is older than the window itself, and no other commit of the window names it."""
     lake = bench.lake
 
-    async def live_keys(loaded: LoadedTable) -> set[str]:
-        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
-        return {each.file_path.removeprefix("s3://lake/") for each in live}
-
     async def prepare() -> LoadedTable:
         return await bench.add(await bench.create(), rows(1))
 
     loaded = asyncio.run(prepare())
-    replaced = asyncio.run(live_keys(loaded))
+    replaced = asyncio.run(live_keys(bench, loaded))
     sweeps.pass_days(lake, 30)
     snapshot_id = loaded.metadata.current_snapshot_id
     updates = [
@@ -271,14 +268,14 @@ def test_a_purged_table_that_is_registered_again_has_its_history_window(
 
     async def prepare() -> set[str]:
         loaded = await bench.add(await bench.create(), rows(1))
-        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        live = await live_keys(bench, loaded)
         await lake.tables.drop(loaded.ident, purge=True, by=BY)
         again = await lake.tables.register(
             loaded.ident, loaded.metadata_location, by=BY, permit=lakes.permit_all
         )
         assert again.pointer.object_uuid == loaded.pointer.object_uuid
         await overwrite(bench, again, 2)
-        return {each.file_path.removeprefix("s3://lake/") for each in live}
+        return live
 
     replaced = asyncio.run(prepare())
     sweeps.pass_days(lake, 6.9)
@@ -292,10 +289,10 @@ def test_a_dropped_table_has_its_history_window(bench: datafiles.Bench) -> None:
 
     async def prepare() -> set[str]:
         loaded = await bench.add(await bench.create(), rows(1))
-        live = await manifestfiles.live_files(bench.scans, bench.reader(loaded))
+        live = await live_keys(bench, loaded)
         await overwrite(bench, loaded, 2)
         await lake.tables.drop(loaded.ident, by=BY)
-        return {each.file_path.removeprefix("s3://lake/") for each in live}
+        return live
 
     replaced = asyncio.run(prepare())
     sweeps.pass_days(lake, 6.9)

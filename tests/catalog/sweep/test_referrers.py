@@ -18,11 +18,6 @@ from tests.kit import datafiles, lakes, manifestfiles, sweeps, waits
 BY = lakes.BY
 
 
-@pytest.fixture
-def bench(lake: lakes.Lake) -> datafiles.Bench:
-    return datafiles.bench(lake)
-
-
 def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"id": number, "name": "x"} for number in numbers]
 

@@ -20,11 +20,6 @@ BY = lakes.BY
 ROOT = lakes.ROOT
 
 
-@pytest.fixture
-def bench(lake: lakes.Lake) -> datafiles.Bench:
-    return datafiles.bench(lake)
-
-
 def rows(*numbers: int) -> list[dict[str, Any]]:
     return [{"id": number, "name": "x"} for number in numbers]
 
