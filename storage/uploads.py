@@ -13,7 +13,7 @@ import contextlib
 import functools
 import itertools
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -310,13 +310,15 @@ class Uploads:
         size_bytes: int | None = None,
         part_checksums: Mapping[int, Mapping[str, str]] | None = None,
         keeps_acl: bool = True,
+        on_repeat: Callable[[ObjectInfo], Awaitable[None]] | None = None,
         expects: tuple[Expect, ...] = (),
     ) -> ObjectInfo:
         """Make the named parts, (number, bare ETag) each, the object.
 
         size_bytes: the object's length, if the client sent it. part_checksums: checksums of parts
         that the client sent, number -> algorithm -> base64 text; they must match.
-        keeps_acl: whether the object gets the upload's access control list. Raises
+        keeps_acl: whether the object gets the upload's access control list. on_repeat: awaited
+        with the object if an earlier completion made it; what it raises is the outcome. Raises
         NoSuchBucket, NoSuchUpload, InvalidPart, PartOutOfOrder, PartTooSmall, PreconditionFailed,
         NoSuchKey, ContentDiffers.
         """
@@ -324,7 +326,9 @@ class Uploads:
         _check_order(parts)
         now_ms, random_id = self._now_ms(), self._new_id()
 
-        def complete(reading: Reading, equal: puts.Equal | None) -> Decided[ObjectInfo]:
+        def complete(
+            reading: Reading, equal: puts.Equal | None
+        ) -> Decided[tuple[ObjectInfo, bool]]:
             bucket_row = lookups.find_bucket(reading, bucket)
             bucket_id, versioning = records.bucket_id(bucket_row), records.versioning(bucket_row)
             address = keys.locate(reading, bucket_id, encoded)
@@ -335,7 +339,7 @@ class Uploads:
             except errors.NoSuchUpload:
                 if value is None or not _is_repeat(before, upload_id, parts):
                     raise
-                return Decided(result=records.object_info(bucket, key, value))
+                return Decided(result=(records.object_info(bucket, key, value), True))
             stored = dict(_parts_of(reading, upload_id, 1))
             chosen = _choose(parts, stored, self._part_bytes_min, part_checksums or {})
             sequence, version_id = versions.identity(
@@ -378,7 +382,7 @@ class Uploads:
             if before is not None and before.tombstoned_at_ms is not None:
                 writes.append(Delete(store=Store.TOMBSTONES, key=address))
             return Decided(
-                result=records.object_info(bucket, key, encoded_record),
+                result=(records.object_info(bucket, key, encoded_record), False),
                 batch=Batch(
                     expects=expects,
                     writes=tuple(writes),
@@ -386,12 +390,15 @@ class Uploads:
                 ),
             )
 
-        return await objects.decide_once(
+        info, is_repeat = await objects.decide_once(
             self._index,
             self._blobs,
             key,
             lambda equal: lambda reading: complete(reading, equal),
         )
+        if is_repeat and on_repeat is not None:
+            await on_repeat(info)
+        return info
 
     def joined(
         self, bucket: str, key: str, upload_id: str, parts: Sequence[tuple[int, str]]

@@ -208,6 +208,12 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
         except storage_errors.NoSuchUpload:
             return None  # the object exists with its list
 
+    async def check_repeat(info: model.ObjectInfo) -> None:
+        if len(named) <= PARTS_AT_ONCE_MAX:
+            _check_repeat(operation, named, info)
+        else:
+            await asyncio.to_thread(_check_repeat, operation, named, info)
+
     async def complete(ruling: guard.Ruling) -> model.ObjectInfo:
         bucket_info = engines.bucket_of(ruling, bucket)
         return await services.uploads.complete(
@@ -218,17 +224,13 @@ async def complete_upload(services: engines.S3Services, call: calls.Call) -> asg
             precondition=engines.guarded(operation.conditions, ruling),
             part_checksums={part.part_number: part.checksums for part in named if part.checksums},
             keeps_acl=acls.is_kept(bucket_info, requested_acl()),
+            on_repeat=check_repeat,
             expects=ruling.expects,
         )
 
     try:
         await check()
-        is_repeat = _is_finished(services, operation)
         info = await engines.settle(call, bucket, key, complete, judge=judge)
-        if is_repeat and len(named) <= PARTS_AT_ONCE_MAX:
-            _check_repeat(operation, named, info)
-        elif is_repeat:
-            await asyncio.to_thread(_check_repeat, operation, named, info)
     except (storage_errors.InvalidPart, storage_errors.PartOutOfOrder) as refused:
         raise type(refused)(str(refused), **refused.fields, upload_id=upload_id) from None
     location = f"{call.request.origin}/{bucket}/{urllib.parse.quote(key)}"
@@ -353,17 +355,6 @@ def _check_whole(
     _check_size_and_type(operation, size_bytes, upload.checksum_type)
     if wanted is not None:
         _check_checksum(wanted, _whole_checksum(wanted[0], upload, parts))
-
-
-def _is_finished(
-    services: engines.S3Services, operation: operations.CompleteMultipartUpload
-) -> bool:
-    """Return whether an upload does not exist, or no longer."""
-    try:
-        services.uploads.get(operation.bucket, operation.key, operation.upload_id)
-    except storage_errors.NoSuchUpload:
-        return True
-    return False
 
 
 def _check_repeat(

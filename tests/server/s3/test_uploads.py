@@ -647,6 +647,26 @@ def test_a_completion_that_is_sent_again_and_contradicts_the_object_is_refused(
     assert complete(s3, bucket, upload, bare)["ETag"] == done["ETag"]
 
 
+def test_of_two_completions_at_once_the_one_that_contradicts_the_object_is_refused(
+    s3: Any, store: kit.ObjectStore, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = begin(s3, bucket, ChecksumAlgorithm="CRC32")
+    parts = put_parts(s3, bucket, upload, LAST, ChecksumAlgorithm="CRC32")
+    commit = store.storage.uploads.complete
+
+    async def come_second(*arguments: Any, **options: Any) -> Any:
+        # The other completion is done when this one has been judged.
+        await commit(*arguments, **{**options, "part_checksums": None})
+        return await commit(*arguments, **options)
+
+    monkeypatch.setattr(store.storage.uploads, "complete", come_second)
+    wrong = [{**parts[0], "ChecksumCRC32": text(zlib.crc32(b"another body"))}]
+    assert refusal(lambda: complete(s3, bucket, upload, wrong)) == (400, "InvalidPart")
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == LAST
+    etag = s3.head_object(Bucket=bucket, Key="k")["ETag"]
+    assert complete(s3, bucket, upload, parts)["ETag"] == etag
+
+
 def test_an_empty_checksum_of_a_part_at_completion_is_none(
     s3: Any, store: kit.ObjectStore, bucket: str
 ) -> None:
