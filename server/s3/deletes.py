@@ -130,8 +130,8 @@ def _is_plain(
 ) -> bool:
     """Authorise one key; return whether it can share a transaction. Raises AccessDenied."""
     precondition = _precondition(target)
-    demand = demands.deletion(call, bucket, target.key, target.version_id, precondition)
-    services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
+    for demand in demands.deletion(call, bucket, target.key, target.version_id, precondition):
+        services.authoriser.check(call.principal, demands.with_request_keys(services, call, demand))
     if target.version_id is not None and not versions.is_version_id(target.version_id):
         raise storage_errors.NoSuchVersion(
             f"{target.version_id!r} is no version id",

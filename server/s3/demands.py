@@ -20,10 +20,10 @@ from server.auth import chunked, sigv4
 from server.s3 import bucketacls, fields, guard, operations
 from storage import errors as storage_errors
 from storage import etags, locks
+from storage import model as storage_model
 
 if TYPE_CHECKING:
     from storage import buckets, objects
-    from storage import model as storage_model
 
 EVERY_BUCKET: Final = "arn:aws:s3:::*"
 DemandOfVersion: TypeAlias = Callable[[guard.Guard, str, str, str | None], model.Demand]
@@ -359,15 +359,16 @@ def for_attributes(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
 
 
 def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
-    """Demand PutObject, and the actions of the tags, the lock and the access control list that the
-    object is to have.
+    """Demand PutObject, the actions of the tags, the lock and the access control list that the
+    object is to have, and that of reading the one whose ETag is a condition.
 
     A caller of another account than the bucket's sets the list of an object of his own.
     """
     value: operations.PutObject | operations.CreateMultipartUpload = call.value
     put = key(call.context, value.bucket, value.key, "s3:PutObject", "write")
     written = value.written
-    if not (written.tags or written.lock or written.acl):
+    conditions = getattr(value, "conditions", storage_model.ALWAYS)
+    if not (written.tags or written.lock or written.acl) and conditions is storage_model.ALWAYS:
         return (put,)
     actions = []
     if written.tags:
@@ -383,7 +384,7 @@ def for_write(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
         if call.principal.account_id != bucket.owner and bucket.type == "general":
             acl = msgspec.structs.replace(acl, maker=call.principal.account_id)
         more.append(acl)
-    return (put, *more)
+    return (put, *more, *_compared(call.context, value.bucket, value.key, None, conditions))
 
 
 def for_upload(action: str) -> calls.Demanding:
@@ -457,6 +458,20 @@ def for_part_copy(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
         _source(call),
         key(call.context, value.bucket, value.key, "s3:PutObject", "write"),
     )
+
+
+def for_completion(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand PutObject, and that of reading the object whose ETag is a condition."""
+    value: operations.CompleteMultipartUpload = call.value
+    bucket, name = value.bucket, value.key
+    put = key(call.context, bucket, name, "s3:PutObject", "write")
+    return (put, *_compared(call.context, bucket, name, None, value.conditions))
+
+
+def for_deletion(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
+    """Demand what a DeleteObject needs; see `deletion`."""
+    value: operations.DeleteObject = call.value
+    return deletion(call, value.bucket, value.key, value.version_id, value.conditions)
 
 
 def for_list(services: Any, call: calls.Call) -> tuple[model.Demand, ...]:
@@ -534,21 +549,40 @@ def deletion(
     name: str,
     version_id: str | None,
     precondition: storage_model.Precondition,
-) -> model.Demand:
-    """Return the demand for deleting an object, or one of its versions.
+) -> tuple[model.Demand, ...]:
+    """Return the demands for deleting an object, or one of its versions.
 
     precondition: of this deletion; DeleteObjects has one for each key, and policies see it as they
     see the header of DeleteObject. Source: Amazon S3 user guide, Enforce conditional deletes.
     """
+    reads = _compared(call.context, bucket, name, version_id, precondition)
     if version_id is None:
         demand = key(call.context, bucket, name, "s3:DeleteObject", "write")
     else:
         action = "s3:DeleteObjectVersion"
         demand = version(call.context, bucket, name, version_id, action, "write")
     if call.operation.name != "DeleteObjects" or not precondition.if_match:
-        return demand
+        return (demand, *reads)
     context = {**demand.context, "s3:if-match": ",".join(precondition.if_match)}
-    return msgspec.structs.replace(demand, context=context)
+    return (msgspec.structs.replace(demand, context=context), *reads)
+
+
+def _compared(
+    rulings: guard.Guard,
+    bucket: str,
+    name: str,
+    version_id: str | None,
+    precondition: storage_model.Precondition,
+) -> tuple[model.Demand, ...]:
+    """Return the demand for reading an object if a condition names ETags, which its outcome tells.
+
+    `*` names none. Source: Amazon S3 user guide, "How to prevent object overwrites with conditional
+    writes" and "How to perform conditional deletes".
+    """
+    listed = (*precondition.if_match, *precondition.if_none_match)
+    if all(each == etags.ANY for each in listed):
+        return ()
+    return (read(rulings, bucket, name, version_id),)
 
 
 def listing(

@@ -498,9 +498,9 @@ async def delete(
     if not operations.is_text(key):
         return model.Deleted(version_id=version_id)
 
-    def demanded() -> access_model.Demand:
-        demand = demands.deletion(call, bucket, key, version_id, precondition)
-        return demands.with_request_keys(services, call, demand)
+    def demanded() -> list[access_model.Demand]:
+        bare = demands.deletion(call, bucket, key, version_id, precondition)
+        return [demands.with_request_keys(services, call, demand) for demand in bare]
 
     async def change(ruling: guard.Ruling) -> model.Deleted:
         bucket_info = engines.bucket_of(ruling, bucket)
@@ -509,8 +509,9 @@ async def delete(
                 judged_owner = None
                 if acls.may_allow_deletion(call, bucket_info, version_id):
                     judged_owner = acls.owner_of_object(services, bucket_info, key)
-                    if not services.authoriser.permits(call.principal, demanded()):
-                        services.authoriser.check(call.principal, demanded())
+                    for demand in demanded():
+                        if not services.authoriser.permits(call.principal, demand):
+                            services.authoriser.check(call.principal, demand)
                 return await services.objects.delete(
                     bucket_info,
                     key,
@@ -540,7 +541,8 @@ async def delete(
                 )
 
     async def judge() -> None:
-        services.authoriser.check(call.principal, demanded())
+        for demand in demanded():
+            services.authoriser.check(call.principal, demand)
 
     return await engines.settle(call, bucket, key, change, judge=judge)
 

@@ -390,7 +390,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "object",
         when=_OF_UPLOAD,
         parse=operations.parse_complete_upload,
-        demands=demands.on_object("s3:PutObject", "write"),
+        demands=demands.for_completion,
         handler=uploads.complete_upload,
     ),
     _row(
@@ -407,7 +407,7 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         "DELETE",
         "object",
         parse=operations.parse_delete_object,
-        demands=demands.on_version("s3:DeleteObject", "s3:DeleteObjectVersion", "write"),
+        demands=demands.for_deletion,
         handler=objects.delete_object,
         on_tables=False,
     ),

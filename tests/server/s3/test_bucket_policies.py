@@ -401,6 +401,53 @@ def test_a_policy_demands_conditional_deletions_in_each_form(
         owner.put_object(Bucket=bucket, Key="k", Body=b"body")
 
 
+def test_a_condition_on_an_etag_needs_the_right_to_read_the_object(
+    owner: Any, place: kit.ObjectStore, bucket: str
+) -> None:
+    """Amazon S3 user guide: "How to perform conditional deletes", and "How to prevent object
+    overwrites with conditional writes"."""
+    neighbour = client_of(place, NEIGHBOUR)
+    writes = ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject"]
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action=writes))
+    target = {"Bucket": bucket, "Key": "k"}
+    etag = owner.head_object(**target)["ETag"]
+    denied = (403, "AccessDenied")
+    source = {"Bucket": bucket, "Key": "part"}
+    upload = {**source, "UploadId": neighbour.create_multipart_upload(**source)["UploadId"]}
+    part = neighbour.upload_part(**upload, PartNumber=1, Body=b"x")
+    parts = {"MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}}
+
+    def delete_many(etag: str, **more: str) -> list[str]:
+        named = {"Objects": [{"Key": "k", "ETag": etag, **more}]}
+        answer = neighbour.delete_objects(Bucket=bucket, Delete=named)
+        return [error["Code"] for error in answer.get("Errors", ())]
+
+    for each in (etag, '"another"'):  # the outcome would tell which is the object's
+        assert refusal(neighbour.delete_object, **target, IfMatch=each) == denied
+        assert refusal(neighbour.delete_object, **target, IfMatch=each, VersionId="null") == denied
+        assert refusal(neighbour.put_object, **target, Body=b"y", IfMatch=each) == denied
+        assert refusal(neighbour.put_object, **target, Body=b"y", IfNoneMatch=each) == denied
+        refused = refusal(neighbour.complete_multipart_upload, **upload, **parts, IfMatch=each)
+        assert refused == denied
+        assert delete_many(each) == ["AccessDenied"]
+        assert delete_many(each, VersionId="null") == ["AccessDenied"]
+    assert owner.get_object(**target)["Body"].read() == b"body"
+    # `*` compares no ETag.
+    assert refusal(neighbour.put_object, **target, Body=b"y", IfNoneMatch="*")[0] == 412
+    neighbour.complete_multipart_upload(**upload, **parts, IfNoneMatch="*")
+    neighbour.delete_object(**source, IfMatch="*")
+    assert delete_many("*") == []
+    owner.put_object(**target, Body=b"body")
+    reads = ["s3:GetObject", "s3:GetObjectVersion"]
+    owner.put_bucket_policy(Bucket=bucket, Policy=policy(bucket, Action=[*writes, *reads]))
+    neighbour.put_object(**target, Body=b"body", IfMatch=etag)
+    assert delete_many('"another"') == ["PreconditionFailed"]
+    neighbour.delete_object(**target, IfMatch=etag, VersionId="null")
+    owner.put_object(**target, Body=b"body")
+    assert delete_many(etag) == []
+    assert refusal(owner.head_object, **target)[0] == 404
+
+
 def test_a_forms_condition_is_one_of_its_request_wherever_it_stands(
     place: kit.ObjectStore, owner: Any, bucket: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from server import calls
 from server.access import model
 from server.s3 import fields, guard, operations, rows
+from storage import model as storage_model
 from tests.server import requesting
 
 WRITTEN = fields.Written()
@@ -17,6 +18,7 @@ SOURCE = fields.CopySource(bucket="src", key="s")
 B = {"bucket": "b"}
 K = {"bucket": "b", "key": "k"}
 U = {**K, "upload_id": "u"}
+NAMED = storage_model.Precondition(if_match=("etag",))
 
 BUCKET = "arn:aws:s3:::b"
 OBJECT = "arn:aws:s3:::b/k"
@@ -110,6 +112,31 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         "DeleteObject",
         operations.DeleteObject(**K, version_id="null"),
         [("s3:DeleteObjectVersion", OBJECT)],
+    ),
+    (
+        "DeleteObject",
+        operations.DeleteObject(**K, conditions=NAMED),
+        [("s3:DeleteObject", OBJECT), ("s3:GetObject", OBJECT)],
+    ),
+    (
+        "DeleteObject",
+        operations.DeleteObject(**K, version_id="null", conditions=NAMED),
+        [("s3:DeleteObjectVersion", OBJECT), ("s3:GetObjectVersion", OBJECT)],
+    ),
+    (
+        "DeleteObject",
+        operations.DeleteObject(**K, conditions=storage_model.Precondition(if_match=("*",))),
+        [("s3:DeleteObject", OBJECT)],
+    ),
+    (
+        "PutObject",
+        operations.PutObject(**K, size_bytes=1, written=WRITTEN, conditions=NAMED),
+        [("s3:PutObject", OBJECT), ("s3:GetObject", OBJECT)],
+    ),
+    (
+        "CompleteMultipartUpload",
+        operations.CompleteMultipartUpload(**U, conditions=NAMED),
+        [("s3:PutObject", OBJECT), ("s3:GetObject", OBJECT)],
     ),
     ("GetObjectTagging", operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
     ("PutObjectTagging", operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),
