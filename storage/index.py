@@ -8,7 +8,7 @@ Batch's writes are undone. Without room the whole group is undone and each Batch
 that a large write does not make small ones, or deletions, fail.
 
 A Batch that counts many rows (`Reading.weigh`) holds up the writer. It is undone, and planned again
-in a long turn, which one Batch has at a time, so that Batches of others get in between.
+in a long turn, which one Batch of a loop has at a time, so that Batches of others get in between.
 
 Room for deletions: the last reserve_bytes of the map, and a file of as many real bytes that is
 released when the disk itself is full. Batches that do not make room are refused until both exist
@@ -222,7 +222,7 @@ class Index:
         self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._lanes: dict[asyncio.AbstractEventLoop, gathering.Lane[_Waiting]] = {}
         self._patience = gathering.Patience()
-        self._long_turn = asyncio.Lock()
+        self._long_turns: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         try:
             self._databases = self._open_databases()
             page_bytes = self._environment.stat()["psize"]
@@ -291,7 +291,7 @@ class Index:
         try:
             await self._submit(batch, None)
         except TakesLong:
-            async with self._long_turn:
+            async with self._long_turn():
                 await self._submit(batch, None, has_long_turn=True)
 
     async def decide(self, decision: Decision[Result], *, makes_room: bool = False) -> Result:
@@ -304,7 +304,7 @@ class Index:
         try:
             return await self._submit(batch, decision)
         except TakesLong:
-            async with self._long_turn:
+            async with self._long_turn():
                 return await self._submit(batch, decision, has_long_turn=True)
 
     def start(self, decision: Decision[Result]) -> asyncio.Future[Result]:
@@ -313,6 +313,10 @@ class Index:
         The future may have TakesLong: then `decide` does it.
         """
         return self._submit(_EMPTY, decision)
+
+    def _long_turn(self) -> asyncio.Lock:
+        """Return the lock of the long turns of this loop, of which one Batch has one at a time."""
+        return self._long_turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
     def _submit(
         self, batch: Batch, decision: Decision[Result] | None, *, has_long_turn: bool = False
@@ -384,9 +388,10 @@ class Index:
 
     def _forget_loops_that_ended(self) -> None:
         # A loop that ends while a group waits for clients never calls its Lane's end.
-        for loop in list(self._lanes):
+        for loop in (*self._lanes, *self._long_turns):
             if loop.is_closed():
                 self._lanes.pop(loop, None)
+                self._long_turns.pop(loop, None)
 
     def _hand_over(self, group: list[_Waiting]) -> None:
         """Pass a loop's Batches to the writer, and wait while it applies them.

@@ -166,3 +166,19 @@ def test_a_small_write_comes_between_two_changes_of_many_segments(
     run(race())
     assert ended.count("delete") == len(some)
     assert ended.index("put") <= 1
+
+
+def test_changes_of_many_segments_are_done_in_each_loop(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "LONG_ROWS", 0)
+    names = [f"k{number}" for number in range(4)]
+
+    async def delete_all() -> None:
+        for name in names:
+            await folders.put(storage, name, BIG)
+        await asyncio.gather(*(storage.objects.delete("raw", name) for name in names))
+
+    for _ in range(2):
+        asyncio.run(delete_all())
+    assert storage.objects.list("raw").objects == ()
