@@ -563,6 +563,12 @@ class QueryScope:
             some = code.infix(self._of_one_row(self.binder.query(counted, self)), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         query = self.binder.query(inner, self)
+        if query.is_correlated:
+            if relations.has_grouping_sets(query.rel):  # the engine forgets the row of no rows
+                raise errors.subquery_unsupported()
+            group = gates.one_group(query.rel)
+            if group is not None:
+                return self._existing_group(group)
         if self.is_filtering:
             exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=query.rel))
             return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
@@ -570,6 +576,15 @@ class QueryScope:
         row_count = relations.ProjectItem(value=code.call("count", code.ALL_COLUMNS))
         counting = relations.Project(source=relations.Aggregate(source=named), items=(row_count,))
         some = code.infix(code.Subquery(query=counting), ">", 0)
+        return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
+
+    def _existing_group(self, group: gates.OneGroup) -> Expr:
+        """Return EXISTS of a query that aggregates all rows: only its HAVING can leave no row."""
+        some: code.Code = code.TRUE
+        if group.having is not None:
+            one = group.project(code.part(1))
+            value = gates.computed(one, self._aliases, self.common_rels, self._joined)
+            some = code.not_(code.is_null(value))
         return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
 
     def in_query(self, operands: list[Expr], node: Any, *, negated: bool, only_true: bool) -> Expr:

@@ -12,19 +12,70 @@ becomes
     else t.c + (select max(u.a) from u where false) end
 
 as an aggregate without GROUP BY has one row, whatever its WHERE lets through. Each aggregate beside
-an outer column reads FROM for itself. So several of them are refused over rows that may be others
-when they are read again.
+an outer column or a query reads FROM for itself. So several of them are refused over rows that may
+be others when they are read again.
+
+For a row without matches the engine takes a HAVING or DISTINCT above the aggregate as having no
+row to judge. So a HAVING becomes a condition of the value, and DISTINCT of one row goes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sql import errors
 from sql.plan import code, emit, opaque, predicates, relations, sharing, substitution
 from sql.plan.expressions import Expr
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneGroup:
+    """A query that aggregates all rows to one. having: None if it has that row in every case."""
+
+    group: relations.Aggregate
+    items: tuple[relations.ProjectItem, ...]
+    having: code.Part | None
+
+    def project(self, *values: code.Part) -> relations.Project:
+        """Return the row, or NULL in each column where HAVING is not true.
+
+        values: what to select instead of the query's own items.
+        """
+        items = tuple(relations.ProjectItem(value=value) for value in values) or self.items
+        if self.having is not None:
+            items = tuple(
+                dataclasses.replace(item, value=code.case([(self.having, item.value)]))
+                for item in items
+            )
+        return relations.Project(source=self.group, items=items)
+
+
+def one_group(query: relations.Rel) -> OneGroup | None:
+    """Return a query that aggregates without GROUP BY; None for another one.
+
+    DISTINCT, ORDER BY and a LIMIT that is not 0 leave its row as it is.
+    """
+    while isinstance(query, relations.Sort | relations.Limit):
+        if isinstance(query, relations.Limit) and (query.count == 0 or query.offset):
+            return None
+        query = query.source
+    match query:
+        case relations.Project(
+            source=relations.Aggregate(keys=()) as group, items=items, keeps_all=False
+        ):
+            return OneGroup(group=group, items=items, having=None)
+        case relations.Project(
+            source=relations.RowFilter(
+                source=relations.Aggregate(keys=()) as group, condition=having
+            ),
+            items=items,
+            keeps_all=False,
+        ):
+            return OneGroup(group=group, items=items, having=having)
+    return None
 
 
 def computed(
@@ -40,6 +91,9 @@ def computed(
     in comparisons with its own alone. Raises SqlError for several aggregates of rows that differ
     each time they are read.
     """
+    group = one_group(select)
+    if group is not None:
+        select = group.project()
     steps, source = sharing.steps_of(select)
     match steps:
         case [relations.Project(items=(item,), is_distinct=False), *rest]:
@@ -61,13 +115,10 @@ def computed(
     if any(_is_volatile(part) for part in gate):
         return subquery(select)
     functions = aggregates(item.value, outer)
-    if functions is None or not (gate or _reads(item.value) & outer):
+    is_apart = bool(_reads(item.value) & outer) or _has_query(item.value)
+    if functions is None or not (gate or is_apart):
         return subquery(select)
-    if (
-        len(functions) > 1
-        and _reads(item.value) & outer
-        and not is_repeatable([source, *kept], common)
-    ):
+    if len(functions) > 1 and is_apart and not is_repeatable([source, *kept], common):
         raise errors.subquery_unsupported()
 
     def of_rows(conditions: list[code.Part]) -> code.Code:
@@ -82,7 +133,7 @@ def computed(
             query: relations.Rel = relations.Project(source=grouped, items=(only,))
             return subquery(query if is_correlated else opaque.closed(query))
 
-        if not _reads(item.value) & outer:
+        if not is_apart:
             return of_aggregate(item.value)
 
         def as_query(node: Any) -> Any:
@@ -122,16 +173,16 @@ def is_repeatable(plan: Iterable[Any], common: Mapping[str, relations.Rel]) -> b
 def aggregates(value: Any, outer: set[str]) -> set[int] | None:
     """Return the aggregate functions in a value, by id.
 
-    None if one reads columns of outer, or if a query stands in the value.
+    Those of a query in the value are its own. None if one reads columns of outer or a query.
     """
     functions: set[int] = set()
     stack = [value]
     while stack:
         node = stack.pop()
         if type(node) is code.Subquery:
-            return None
+            continue
         if type(node) is Expr and node.aggregate and not _has_aggregate(node):
-            if _reads(node) & outer:
+            if _reads(node) & outer or _has_query(node):
                 return None
             functions.add(id(node))
             continue

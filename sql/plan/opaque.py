@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from sql.dialect import sqltypes
 from sql.plan import code, relations, substitution
 from sql.plan.expressions import Expr
 
@@ -55,7 +56,9 @@ def _of_groups(part: Any) -> Any:
     if any(_stays(node) for node in substitution.nodes([part], in_queries=False)):
         return part
     # The engine splits AND and CASE and folds NULL; NULLIF is never true where the part is not.
-    never = code.infix(code.call("count", code.ALL_COLUMNS), "<", 0)
+    count = code.call("count", code.ALL_COLUMNS)
+    rows = Expr(code=count, type=sqltypes.integer(), nullable=False, aggregate=True)
+    never = code.infix(rows, "<", 0)
     return code.call("nullif", code.call("coalesce", part, code.FALSE), never)
 
 

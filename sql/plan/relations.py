@@ -263,6 +263,13 @@ def has_row(rel: Rel) -> bool:
                 return isinstance(rel, OneRow)
 
 
+def has_grouping_sets(rel: Rel) -> bool:
+    """Whether a SELECT groups by ROLLUP, CUBE or GROUPING SETS."""
+    while isinstance(rel, Sort | Limit | Project | RowFilter | WindowRows | Enclosed):
+        rel = rel.source
+    return isinstance(rel, Aggregate) and any(isinstance(key, GroupingSets) for key in rel.keys)
+
+
 def is_recursive(query: With) -> bool:
     """Whether one of the WITH expressions reads itself."""
     return any(isinstance(common.query, Recursive) for common in query.common)

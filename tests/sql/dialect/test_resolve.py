@@ -205,6 +205,28 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      [(None,)]),
     ("select t.id from t where t.id between 2 and 3 and (grp = 'a' or grp = 'b') order by 1",
      [(2,), (3,)]),
+    ("select id from t where exists (select count(*) from u where u.id = t.id) order by 1",
+     [(1,), (2,), (3,), (4,)]),
+    ("select id from t where not exists (select max(id) from u where u.id = t.id limit 1)", []),
+    ("select id, exists (select distinct max(id) from u where u.id = t.id) from t where id < 3 "
+     "order by 1", [(1, True), (2, True)]),
+    ("select id from t where exists (select count(*) n from u where u.id = t.id having n = 0) "
+     "order by 1", [(1,), (4,)]),
+    ("select id, exists (select 1 from u where u.id = t.id having max(name) is null) from t "
+     "order by 1", [(1, True), (2, False), (3, False), (4, True)]),
+    ("select id, exists (select 1 from u where u.id = t.id having count(*) = 0 and t.id > 1) "
+     "from t order by 1", [(1, False), (2, False), (3, False), (4, True)]),
+    ("select id from t where (select count(*) from u where u.id = t.id having max(id) > 0) is null "
+     "order by 1", [(1,), (4,)]),
+    ("select id, (select count(*) from u where u.id = t.id having count(*) < t.id - 1) from t "
+     "order by 1", [(1, None), (2, None), (3, 1), (4, 0)]),
+    ("select id, (select count(*) from u where u.id = t.id "
+     "having count(*) >= (select count(*) from u where name = 'x')) from t order by 1",
+     [(1, 0), (2, 1), (3, 1), (4, 0)]),
+    ("select id, (select distinct count(*) from u where u.id = t.id order by 1) from t order by 1",
+     [(1, 0), (2, 1), (3, 1), (4, 0)]),
+    ("select id, (select count(*) + (select max(id) from u) from u where u.id = t.id) from t "
+     "order by 1", [(1, 5), (2, 6), (3, 6), (4, 5)]),
 ]  # fmt: skip
 
 
@@ -326,6 +348,10 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ),
         (
             "select id from t where id in (select id from u where u.id = t.id union all select 1)",
+            "002031",
+        ),
+        (
+            "select id from t where exists (select 1 from u where u.id = t.id group by cube (id))",
             "002031",
         ),
         ("select id from t where (id, v) not in (select id, v from t)", "000002"),
