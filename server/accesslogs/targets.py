@@ -23,11 +23,15 @@ KeyFormat: TypeAlias = Literal["simple", "EventTime", "DeliveryTime"]
 
 
 class LogTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where records go. key_format: `simple`, or the date by which keys are partitioned."""
+    """Where records go.
+
+    key_format: `simple`, or the date by which keys are partitioned. None: the target names none,
+    and its keys are simple.
+    """
 
     bucket: str
     prefix: str
-    key_format: KeyFormat
+    key_format: KeyFormat | None
 
 
 class UnusableTarget(Exception):
@@ -61,7 +65,7 @@ def key_of(
     """
     moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     name = f"{moment:%Y-%m-%d-%H-%M-%S}-{unique}"
-    if target.key_format == "simple":
+    if target.key_format in (None, "simple"):
         return f"{target.prefix}{name}"
     partition = f"{source.owner}/{region}/{source.name}/{moment:%Y/%m/%d}"
     return f"{target.prefix}{partition}/{name}"

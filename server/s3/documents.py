@@ -315,9 +315,9 @@ def parse_logging(data: bytes) -> targets.LogTarget | None:
     )
 
 
-def _key_format(element: xmltext.Element | None) -> targets.KeyFormat:
+def _key_format(element: xmltext.Element | None) -> targets.KeyFormat | None:
     if element is None:
-        return "simple"
+        return None
     if len(element.children) != 1:
         raise _malformed()
     (chosen,) = element.children

@@ -355,17 +355,19 @@ def bucket_logging(target: targets.LogTarget | None) -> bytes:
     """Return GetBucketLogging's answer."""
     if target is None:
         return document("BucketLoggingStatus", "")
-    key_format = "<SimplePrefix/>"
-    if target.key_format != "simple":
+    key_format = ""
+    if target.key_format == "simple":
+        key_format = "<TargetObjectKeyFormat><SimplePrefix/></TargetObjectKeyFormat>"
+    elif target.key_format is not None:
         key_format = (
-            f"<PartitionedPrefix><PartitionDateSource>{target.key_format}</PartitionDateSource>"
-            "</PartitionedPrefix>"
+            "<TargetObjectKeyFormat><PartitionedPrefix>"
+            f"<PartitionDateSource>{target.key_format}</PartitionDateSource>"
+            "</PartitionedPrefix></TargetObjectKeyFormat>"
         )
     return document(
         "BucketLoggingStatus",
         f"<LoggingEnabled><TargetBucket>{xmltext.escape(target.bucket)}</TargetBucket>"
-        f"<TargetPrefix>{xmltext.escape(target.prefix)}</TargetPrefix>"
-        f"<TargetObjectKeyFormat>{key_format}</TargetObjectKeyFormat></LoggingEnabled>",
+        f"<TargetPrefix>{xmltext.escape(target.prefix)}</TargetPrefix>{key_format}</LoggingEnabled>",
     )
 
 

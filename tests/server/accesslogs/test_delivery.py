@@ -206,7 +206,7 @@ def test_the_configuration_is_shown_as_it_was_put_and_can_be_removed(
     source, target = buckets
     s3 = server.client()
     for key_format, shown in (
-        ({}, {"SimplePrefix": {}}),
+        ({}, None),  # as recordings of AWS have it
         ({"SimplePrefix": {}}, {"SimplePrefix": {}}),
         ({"PartitionedPrefix": {}}, {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}}),
         (
@@ -217,11 +217,10 @@ def test_the_configuration_is_shown_as_it_was_put_and_can_be_removed(
         s3.put_bucket_logging(
             Bucket=source, BucketLoggingStatus=status(target, "p<&/", **key_format)
         )
-        assert s3.get_bucket_logging(Bucket=source)["LoggingEnabled"] == {
-            "TargetBucket": target,
-            "TargetPrefix": "p<&/",
-            "TargetObjectKeyFormat": shown,
-        }
+        expected: dict[str, Any] = {"TargetBucket": target, "TargetPrefix": "p<&/"}
+        if shown is not None:
+            expected["TargetObjectKeyFormat"] = shown
+        assert s3.get_bucket_logging(Bucket=source)["LoggingEnabled"] == expected
     s3.put_bucket_logging(Bucket=source, BucketLoggingStatus={})
     assert "LoggingEnabled" not in s3.get_bucket_logging(Bucket=source)
     before = len(server.records(target, 8))
