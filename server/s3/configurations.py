@@ -21,6 +21,7 @@ from server.access import model as access_model
 from server.accesslogs import targets
 from server.s3 import (
     bucketacls,
+    control,
     cors,
     demands,
     documents,
@@ -78,6 +79,57 @@ async def put_bucket_tagging(services: engines.S3Services, call: calls.Call) -> 
 
     await _put(services, call, TAGS, parse)
     return asgi.Response(204)
+
+
+async def list_resource_tags(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """ListTagsForResource of S3 Control; no tag is no error there."""
+    bucket = _tagged_bucket(services, call)
+    tags = bucket.settings.get(TAGS) or {}
+    return asgi.Response(200, wire.XML_HEADERS, wire.tags_of_resource(tags))
+
+
+async def tag_resource(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """TagResource of S3 Control: adds tags to those of a bucket."""
+    _tagged_bucket(services, call)
+    added = await engines.read_judged(
+        services, call, documents.parse_tag_resource, lambda tags: {"tags": tags}
+    )
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        tags = {**(settings.get(TAGS) or {}), **added}
+        fields.check_count_of_tags(len(tags), fields.BUCKET_TAGS_MAX)
+        return {**settings, TAGS: tags} if tags else settings
+
+    await change(services, call, put)
+    return asgi.Response(204)
+
+
+async def untag_resource(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """UntagResource of S3 Control; a key that no tag has is no error."""
+    _tagged_bucket(services, call)
+    removed = {value for name, value in call.request.pairs if name == control.TAG_KEYS}
+
+    def put(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        before = settings.get(TAGS) or {}
+        tags = {name: value for name, value in before.items() if name not in removed}
+        others = {name: each for name, each in settings.items() if name != TAGS}
+        return {**others, TAGS: tags} if tags else others
+
+    await change(services, call, put)
+    return asgi.Response(204)
+
+
+def _tagged_bucket(services: engines.S3Services, call: calls.Call) -> model.BucketInfo:
+    """Return the bucket of a request about tags. Raises Forbidden for one of another account than
+    the client names, InvalidRequest for a signature of version 2, which does not cover the keys."""
+    resource: control.TaggedResource = call.value
+    if call.caller.signing.scheme.startswith("sigv2"):
+        raise errors.InvalidRequest(
+            "The authorization mechanism you have provided is not supported. Please use "
+            "AWS4-HMAC-SHA256."
+        )
+    engines.check_owner(services, resource.bucket, resource.account)
+    return bucket_to_configure(services, call)
 
 
 async def get_bucket_cors(services: engines.S3Services, call: calls.Call) -> asgi.Response:

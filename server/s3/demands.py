@@ -17,7 +17,7 @@ import msgspec
 from server import calls
 from server.access import arns, conditionkeys, decide, model, policies
 from server.auth import chunked, sigv4
-from server.s3 import bucketacls, fields, guard, operations
+from server.s3 import bucketacls, control, fields, guard, operations
 from storage import errors as storage_errors
 from storage import etags, locks
 from storage import model as storage_model
@@ -84,6 +84,11 @@ def _context_in_request(services: Any, call: calls.Call, demand: model.Demand) -
             context.update(decide.request_tags(tags))
             if constraint is not None:
                 context["s3:locationconstraint"] = constraint
+        case control.TaggedResource(tags=tags):
+            context.update(decide.request_tags(tags))
+            names = [value for name, value in call.request.pairs if name == control.TAG_KEYS]
+            if names:
+                context["aws:TagKeys"] = tuple(names)
         case operations.PutObjectTagging(tags=tags):
             context.update(_keys_of_object_tags(tags))
         case _ if written is not None:

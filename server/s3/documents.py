@@ -257,6 +257,14 @@ def parse_tagging(data: bytes, *, tags_max: int = fields.TAGS_MAX) -> dict[str, 
     return _tags(tag_set, tags_max=tags_max)
 
 
+def parse_tag_resource(data: bytes) -> dict[str, str]:
+    """Return the tags of S3 Control's TagResource. Raises InvalidTag, TooManyTags."""
+    tags = _root(data, "TagResourceRequest").child("Tags")
+    if tags is None:
+        raise _malformed()
+    return _tags(tags, tags_max=fields.BUCKET_TAGS_MAX)
+
+
 def _tags(element: xmltext.Element, *, tags_max: int) -> dict[str, str]:
     pairs = []
     for tag in element.children:

@@ -18,6 +18,7 @@ from server.access import decide, principals
 from server.accesslogs import delivery
 from server.auth import callers, verify
 from server.s3 import (
+    control,
     cors,
     encryption,
     engines,
@@ -27,6 +28,7 @@ from server.s3 import (
     operations,
     routes,
     rows,
+    wire,
     wire_errors,
 )
 from storage import errors as storage_errors
@@ -144,6 +146,10 @@ class S3Face:
             request_id=request.request_id,
             host_id=self._host_id,
         )
+        if control.is_request(request.raw_path, request.headers):
+            assert isinstance(response.body, bytes), "an error's document is in memory"
+            body = wire.control_error(response.body)
+            response = msgspec.structs.replace(response, body=body)
         if b"origin" in request.headers.joined:
             return self._allow_origin(response, request)
         return response

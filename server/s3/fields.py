@@ -870,7 +870,7 @@ def parse_checksum_type(headers: preconditions.HeaderView) -> model.ChecksumType
 
 def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> dict[str, str]:
     """Return the tags by key; raises TooManyTags, or InvalidTag for one that breaks a rule."""
-    _check_count_of_tags(len(tags), tags_max)
+    check_count_of_tags(len(tags), tags_max)
     values: dict[str, str] = {}
     for name, value in tags:
         if not name or len(name) > TAG_KEY_CHARS_MAX or not _fits_tag(name):
@@ -892,7 +892,8 @@ def check_tags(tags: Sequence[tuple[str, str]], *, tags_max: int = TAGS_MAX) -> 
     return values
 
 
-def _check_count_of_tags(count: int, tags_max: int) -> None:
+def check_count_of_tags(count: int, tags_max: int) -> None:
+    """Raise TooManyTags for more tags than an object or a bucket may have."""
     if count > tags_max:
         what = "Object" if tags_max == TAGS_MAX else "Bucket"
         raise errors.TooManyTags(f"{what} tags cannot be greater than {tags_max}")
@@ -1049,7 +1050,7 @@ def _parse_tagging(value: str) -> dict[str, str]:
     """Return the tags of a header. Raises InvalidArgument, TooManyTags, and InvalidTag for a
     reserved key."""
     parts = [part for part in value.split("&") if part]
-    _check_count_of_tags(len(parts), TAGS_MAX)
+    check_count_of_tags(len(parts), TAGS_MAX)
     try:
         return check_tags(
             urllib.parse.parse_qsl("&".join(parts), keep_blank_values=True, errors="strict")

@@ -1,8 +1,9 @@
 """rule: the row of an S3 operation, and the lookup of the row for a request.
 
 The lookup compares the scope (service, bucket or object), then the sub-resource in the query, then
-the method, then a row's own condition; the first row that matches wins. The rows are in
-`server.s3.rows`. Reads no body and no index.
+the method, then a row's own condition; the first row that matches wins. In the scope of S3 Control,
+the first segment of the path stands for the sub-resource. The rows are in `server.s3.rows`. Reads
+no body and no index.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from server import calls
-from server.s3 import errors, fields, operations
+from server.s3 import control, errors, fields, operations
 from storage import names
 
-Scope: TypeAlias = Literal["service", "bucket", "object"]
+Scope: TypeAlias = Literal["service", "bucket", "object", "control"]
 Status: TypeAlias = Literal["yes", "partly", "no"]
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 Parse: TypeAlias = Callable[[str, str, operations.Query, operations.Headers], Any]
@@ -84,7 +85,12 @@ class RouteTable:
             for method in row.methods:
                 by_place.setdefault((row.scope, row.subresource, method), []).append(row)
         self._rows: Mapping[tuple[Scope, str, str], Sequence[S3Row]] = by_place
-        names: dict[Scope, set[str]] = {"service": set(), "bucket": set(), "object": {"uploadId"}}
+        names: dict[Scope, set[str]] = {
+            "service": set(),
+            "bucket": set(),
+            "object": {"uploadId"},
+            "control": set(),
+        }
         for row in rows:
             names[row.scope].add(row.subresource)
         self._of_bucket = frozenset(names["bucket"] - {""})
@@ -105,6 +111,8 @@ class RouteTable:
         raw_path: percent-encoded, without the query. host_bucket: the bucket that the Host names,
         or None for path style. pairs: the query, decoded, in order. Raises S3Error, and InvalidKey.
         """
+        if control.is_request(raw_path, headers):
+            return self._identify_control(method, raw_path, headers)
         bucket, key = operations.locate(raw_path, host_bucket)
         scope: Scope = "object" if key else "bucket" if bucket else "service"
         query = fields.plain_parameters(pairs) if pairs else _NO_QUERY
@@ -117,6 +125,19 @@ class RouteTable:
                 names.check_key_length(key)
                 return row, row.parse(bucket, key, query, headers)
         raise _not_allowed(method, subresource or scope)
+
+    def _identify_control(
+        self, method: str, raw_path: bytes, headers: operations.Headers
+    ) -> tuple[S3Row, Any]:
+        """Return the row of a request of S3 Control, and its parsed value."""
+        collection, resource = control.split_path(raw_path)
+        for row in self._rows.get(("control", collection, method), ()):
+            return row, row.parse("", resource, _NO_QUERY, headers)
+        raise errors.S3FeatureNotImplemented(
+            f"Of S3 Control, the operations on tags of buckets are implemented, and not "
+            f"{method} {collection}",
+            Operation=f"{method} {collection}",
+        )
 
     def _select(self, method: str, scope: Scope, query: operations.Query) -> str:
         """Return the sub-resource of a request to a bucket or a key, "" for none.

@@ -19,6 +19,7 @@ from server.s3 import (
     bucketacls,
     buckets,
     configurations,
+    control,
     cors,
     deletes,
     demands,
@@ -213,6 +214,23 @@ def _preflight(scope: routes.Scope) -> routes.S3Row:
         status=None,
         # A browser sends it without the signature of the request that follows.
         authentication=callers.Authentication.NONE,
+    )
+
+
+def _of_control(
+    name: str, method: str, handler: Handler, *, demands_of_document: bool = False
+) -> routes.S3Row:
+    """Return the row of an operation of S3 Control about the tags of a bucket."""
+    return _row(
+        name,
+        method,
+        "control",
+        "tags",
+        parse=control.parse_tagged_resource,
+        demands=demands.on_bucket(f"s3:{name}"),
+        handler=handler,
+        status=None,
+        demands_of_document=demands_of_document,
     )
 
 
@@ -901,6 +919,9 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("RenameObject", "PUT", "object", "renameObject"),
     _unimplemented("RestoreObject", "POST", "object", "restore"),
     _unimplemented("SelectObjectContent", "POST", "object", "select"),
+    _of_control("ListTagsForResource", "GET", configurations.list_resource_tags),
+    _of_control("TagResource", "POST", configurations.tag_resource, demands_of_document=True),
+    _of_control("UntagResource", "DELETE", configurations.untag_resource),
 )
 
 TABLE: Final = routes.RouteTable(ROWS)

@@ -19,7 +19,7 @@ from typing import cast
 from server import xmltext
 from server.access import arns
 from server.accesslogs import targets
-from server.s3 import cors
+from server.s3 import control, cors
 from storage import checksums, locks, model, records
 
 Headers = tuple[tuple[str, str], ...]
@@ -338,11 +338,32 @@ def copy_result(root: str, *, etag: str, modified_at_ms: int, elements: str) -> 
 
 def tagging(tags: Mapping[str, str]) -> bytes:
     """Return the tags in the order of their keys, as S3 shows them."""
-    rows = [
+    return document("Tagging", f"<TagSet>{_tags(tags)}</TagSet>")
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return "".join(
         f"<Tag><Key>{xmltext.escape(name)}</Key><Value>{xmltext.escape(value)}</Value></Tag>"
         for name, value in sorted(tags.items())
-    ]
-    return document("Tagging", f"<TagSet>{''.join(rows)}</TagSet>")
+    )
+
+
+def tags_of_resource(tags: Mapping[str, str]) -> bytes:
+    """Return the answer of S3 Control's ListTagsForResource."""
+    return (
+        f'{PROLOGUE}<ListTagsForResourceResult xmlns="{control.NAMESPACE}"><Tags>'
+        f"{_tags(tags)}</Tags></ListTagsForResourceResult>"
+    ).encode()
+
+
+def control_error(body: bytes) -> bytes:
+    """Return an error document as S3 Control has it, with S3's within."""
+    inner = body.removeprefix(PROLOGUE.encode())
+    return (
+        f'{PROLOGUE}<ErrorResponse xmlns="{control.NAMESPACE}">'.encode()
+        + inner
+        + b"</ErrorResponse>"
+    )
 
 
 def public_access_block(block: Mapping[str, bool]) -> bytes:

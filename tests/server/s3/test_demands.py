@@ -8,7 +8,7 @@ import pytest
 
 from server import calls
 from server.access import model
-from server.s3 import fields, guard, operations, rows
+from server.s3 import control, fields, guard, operations, rows
 from storage import model as storage_model
 from tests.server import requesting
 
@@ -18,6 +18,9 @@ SOURCE = fields.CopySource(bucket="src", key="s")
 B = {"bucket": "b"}
 K = {"bucket": "b", "key": "k"}
 U = {**K, "upload_id": "u"}
+TAGGED_BUCKET = control.TaggedResource(
+    bucket="b", account="000000000000", integrity=fields.NO_INTEGRITY
+)
 NAMED = storage_model.Precondition(if_match=("etag",))
 
 BUCKET = "arn:aws:s3:::b"
@@ -257,6 +260,9 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         operations.Target(**B),
         [("s3:PutBucketOwnershipControls", BUCKET)],
     ),
+    ("ListTagsForResource", TAGGED_BUCKET, [("s3:ListTagsForResource", BUCKET)]),
+    ("TagResource", TAGGED_BUCKET, [("s3:TagResource", BUCKET)]),
+    ("UntagResource", TAGGED_BUCKET, [("s3:UntagResource", BUCKET)]),
     (
         "WriteGetObjectResponse",
         operations.Target(),
