@@ -31,13 +31,16 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
         resources.authoriser.check(principal, demand)
     names.check_tags(tags)
     settings.check_storage(members, encrypted_disk=resources.encrypted_disk)
+    bucket_settings = {**resources.seeds.get(name, {}), labels.BUCKET_SETTING: tags}
+    if "encryptionConfiguration" in members:
+        bucket_settings = settings.with_encryption(bucket_settings)
     try:
         await resources.buckets.create(
             name,
             bucket_type="table",
             owner=account,
             region=resources.region,
-            settings={**resources.seeds.get(name, {}), labels.BUCKET_SETTING: tags},
+            settings=bucket_settings,
         )
     except storage_errors.BucketAlreadyExists as error:
         if error.fields["owner"] != account or error.fields["type"] != "table":

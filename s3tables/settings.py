@@ -13,7 +13,14 @@ from typing import Any, Final
 from s3tables import errors
 
 ALGORITHM: Final = "AES256"
+ENCRYPTION: Final = "encryption"
+"""The setting of a table bucket that was created with an encryption, or to which one was put."""
 STORAGE_CLASS: Final = "STANDARD"
+
+
+def with_encryption(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table bucket's settings with the one encryption that there is."""
+    return {**settings, ENCRYPTION: ALGORITHM}
 
 
 def check_storage(members: Mapping[str, Any], *, encrypted_disk: bool) -> None:

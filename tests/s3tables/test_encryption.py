@@ -35,21 +35,34 @@ def test_on_a_plain_disk_no_encryption_is_shown_and_the_refusal_says_what_to_do(
     client.delete_table_bucket_encryption(tableBucketARN=sales)
 
 
-def test_on_an_encrypted_disk_every_bucket_and_table_has_aes256(tmp_path: Path) -> None:
+def test_on_an_encrypted_disk_every_table_has_aes256_and_a_bucket_shows_what_was_put(
+    tmp_path: Path,
+) -> None:
+    """Terraform's aws_s3tables_table_bucket fails if it is shown an encryption that it has not put,
+    and its aws_s3tables_table if it is shown none."""
     with kit.opened(tmp_path / "data", encrypted_disk=True) as service:
         client = service.client()
-        arn = client.create_table_bucket(name="encrypted", encryptionConfiguration=AES256)["arn"]
-        client.create_namespace(tableBucketARN=arn, namespace=["sales"])
-        table = {"tableBucketARN": arn, "namespace": "sales", "name": "orders"}
-        client.create_table(**table, format="ICEBERG", encryptionConfiguration=AES256)
-        for change in (
-            lambda: None,
-            lambda: client.put_table_bucket_encryption(
-                tableBucketARN=arn, encryptionConfiguration=AES256
-            ),
-            lambda: client.delete_table_bucket_encryption(tableBucketARN=arn),
+        for name, configuration in (
+            ("encrypted", {"encryptionConfiguration": AES256}),
+            ("default", {}),
         ):
-            change()
-            shown = client.get_table_bucket_encryption(tableBucketARN=arn)
-            assert shown["encryptionConfiguration"] == AES256
+            bucket = {
+                "tableBucketARN": client.create_table_bucket(name=name, **configuration)["arn"]
+            }
+            client.create_namespace(**bucket, namespace=["sales"])
+            table = {**bucket, "namespace": "sales", "name": "orders"}
+            client.create_table(**table, format="ICEBERG", **configuration)
+            if configuration:
+                assert shown(client, bucket) == AES256
+            else:
+                assert kit.refused(client.get_table_bucket_encryption, **bucket) == ABSENT
+            client.put_table_bucket_encryption(**bucket, encryptionConfiguration=AES256)
+            assert shown(client, bucket) == AES256
             assert client.get_table_encryption(**table)["encryptionConfiguration"] == AES256
+            client.delete_table_bucket_encryption(**bucket)
+            assert kit.refused(client.get_table_bucket_encryption, **bucket) == ABSENT
+            assert client.get_table_encryption(**table)["encryptionConfiguration"] == AES256
+
+
+def shown(client: Any, bucket: dict[str, str]) -> Any:
+    return client.get_table_bucket_encryption(**bucket)["encryptionConfiguration"]

@@ -121,6 +121,7 @@ def _tell(story: Story) -> None:
             tableBucketARN=BUCKET,
             encryptionConfiguration=configuration,
         )
+    call("GetTableBucketEncryption", tableBucketARN=BUCKET)
     call("DeleteTableBucketEncryption", tableBucketARN=BUCKET)
     call("DeleteTableBucketEncryption", tableBucketARN=bucket_arn("nowhere"))
     for storage_class in ("STANDARD", "INTELLIGENT_TIERING"):

@@ -97,9 +97,11 @@ CONFLICTS: Final[Mapping[str, Callable[[Any, str], Members]]] = {
 is not empty, a version token of before, a migration that has ended."""
 
 CONTENDED: Final = {
+    "DeleteTableBucketEncryption",
     "DeleteTableBucketMetricsConfiguration",
     "DeleteTableBucketPolicy",
     "DeleteTablePolicy",
+    "PutTableBucketEncryption",
     "PutTableBucketLogging",
     "PutTableBucketMaintenanceConfiguration",
     "PutTableBucketMetricsConfiguration",
@@ -120,8 +122,6 @@ UNREACHABLE: Final[Mapping[str, str]] = {
         for name in sorted(listing("ConflictException"))
         if name.startswith(("Get", "List"))
     },
-    "DeleteTableBucketEncryption": _STORES_NOTHING,
-    "PutTableBucketEncryption": _STORES_NOTHING,
     "PutTableBucketStorageClass": _STORES_NOTHING,
     "CompleteTableMigration": _NO_MIGRATION,
     "SyncTableMigration": _NO_MIGRATION,
