@@ -508,7 +508,7 @@ class QueryScope:
         """Return the code of a query of one column and at most one row."""
         if not query.is_correlated:
             return self._joined(self._or_null(query))
-        return gates.computed(query.rel, self._aliases, self.common_rels, self._joined)
+        return gates.computed(query.rel, self._aliases, self.common_rels, self._correlated)
 
     def _or_null(self, query: PlannedQuery) -> relations.Rel:
         """Return a query of one column with a row of NULL where it may have none.
@@ -531,14 +531,18 @@ class QueryScope:
         column = code.ColumnUse(relation=alias, name=output.unique)
         return relations.Project(source=joined, items=relations.items([(output.unique, column)]))
 
-    def _joined(self, rel: relations.Rel) -> code.Code:
+    def _correlated(self, rel: relations.Rel) -> code.Code:
         """Return a query as the engine joins it: it reads outer columns in comparisons alone."""
         rel = correlations.keyed(rel, self.binder.alias)
         looked_up = lookups.looked_up(rel, self.scans, self.binder.alias)
+        return looked_up or self._joined(gates.unfolded(rel))
+
+    def _joined(self, rel: relations.Rel) -> code.Code:
+        """Return a query as the engine takes it in an expression."""
         if relations.starts_enclosed(rel):  # the engine parses "((" as the start of an expression
             named = relations.Named(query=rel, alias=self.binder.alias("scalar"))
             rel = relations.Project(source=named, keeps_all=True)
-        return looked_up or code.Subquery(query=rel)
+        return code.Subquery(query=rel)
 
     @property
     def _aliases(self) -> set[str]:
@@ -583,7 +587,7 @@ class QueryScope:
         some: code.Code = code.TRUE
         if group.having is not None:
             one = group.project(code.part(1))
-            value = gates.computed(one, self._aliases, self.common_rels, self._joined)
+            value = gates.computed(one, self._aliases, self.common_rels, self._correlated)
             some = code.not_(code.is_null(value))
         return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
 

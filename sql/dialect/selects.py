@@ -155,7 +155,7 @@ class SelectBinder:
         if self._scope.parent is not None and not self._scope.is_correlated:
             rel = sharing.fenced(opaque.closed(rel), listed, self._binder.alias)
         rows = self._scope.rows
-        if is_aggregate and not keys:
+        if (is_aggregate or having is not None) and not keys:
             rows = 1
         elif rows is not None and grouping.sets > 1:
             rows = max(rows, 1) * grouping.sets  # one of no columns has a row of its own

@@ -16,7 +16,9 @@ an outer column or a query reads FROM for itself. So several of them are refused
 be others when they are read again.
 
 For a row without matches the engine takes a HAVING or DISTINCT above the aggregate as having no
-row to judge. So a HAVING becomes a condition of the value, and DISTINCT of one row goes.
+row to judge. So a HAVING becomes a condition of the value, and DISTINCT of one row goes. It then
+computes the value of no rows, but only of what still has an aggregate once it has folded
+constants, unlike `count(*) * 0`. So what is computed of aggregates gets one that it cannot fold.
 """
 
 from __future__ import annotations
@@ -147,6 +149,21 @@ def computed(
     if not gate:
         return value
     return code.case([(code.joined(gate, "AND"), value)], of_rows([code.FALSE]))
+
+
+def unfolded(select: relations.Rel) -> relations.Rel:
+    """Return a scalar subquery with a value that the engine does not fold to a constant.
+
+    select: compared with rows around it. Only what is computed of aggregates is changed.
+    """
+    match select:
+        case relations.Project(source=relations.Aggregate(keys=()), items=(item,)):
+            functions = aggregates(item.value, set())
+            if functions is None or id(item.value) in functions:
+                return select
+            value = code.case([(code.infix(opaque.count_of_rows(), ">=", 0), item.value)])
+            return dataclasses.replace(select, items=(dataclasses.replace(item, value=value),))
+    return select
 
 
 def is_repeatable(plan: Iterable[Any], common: Mapping[str, relations.Rel]) -> bool:

@@ -56,10 +56,14 @@ def _of_groups(part: Any) -> Any:
     if any(_stays(node) for node in substitution.nodes([part], in_queries=False)):
         return part
     # The engine splits AND and CASE and folds NULL; NULLIF is never true where the part is not.
-    count = code.call("count", code.ALL_COLUMNS)
-    rows = Expr(code=count, type=sqltypes.integer(), nullable=False, aggregate=True)
-    never = code.infix(rows, "<", 0)
+    never = code.infix(count_of_rows(), "<", 0)
     return code.call("nullif", code.call("coalesce", part, code.FALSE), never)
+
+
+def count_of_rows() -> Expr:
+    """Return the number of rows of a group, of which the engine does not know that it is >= 0."""
+    count = code.call("count", code.ALL_COLUMNS)
+    return Expr(code=count, type=sqltypes.integer(), nullable=False, aggregate=True)
 
 
 def _stays(node: Any) -> bool:

@@ -227,6 +227,18 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      [(1, 0), (2, 1), (3, 1), (4, 0)]),
     ("select id, (select count(*) + (select max(id) from u) from u where u.id = t.id) from t "
      "order by 1", [(1, 5), (2, 6), (3, 6), (4, 5)]),
+    ("select id, (select count(*) * 0 from u where u.id = t.id) from t order by 1",
+     [(1, 0), (2, 0), (3, 0), (4, 0)]),
+    ("select id, (select count(*) is null from u where u.id = t.id and t.id > 1) from t order by 1",
+     [(1, False), (2, False), (3, False), (4, False)]),
+    ("select id, (select iff(true, 1, max(id)) from u where u.id = t.id) from t order by 1",
+     [(1, 1), (2, 1), (3, 1), (4, 1)]),
+    ("select t.id, n from t, lateral (select count(*) >= 0 n from u where u.id = t.id) order by 1",
+     [(1, True), (2, True), (3, True), (4, True)]),
+    ("select id from t where 'x' in (select nvl('x', max(name)) from u where u.id = t.id) "
+     "order by 1", [(1,), (2,), (3,), (4,)]),
+    ("select id, (select 'x' from u where u.id = t.id having count(*) = 0) from t order by 1",
+     [(1, "x"), (2, None), (3, None), (4, "x")]),
 ]  # fmt: skip
 
 
