@@ -42,6 +42,13 @@ TABLES = {
             "name": pa.array(["two", "three", "five"], pa.string()),
         }
     ),
+    "p": pa.table(
+        {
+            "id": pa.array([1, 2, 2, None, 3], pa.int64()),
+            "w": pa.array([None, 20, 30, 40, 50], pa.int64()),
+        }
+    ),
+    "wide": pa.table({"n": pa.array([2**62], pa.int64())}),
 }
 
 
@@ -239,6 +246,59 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      "order by 1", [(1,), (2,), (3,), (4,)]),
     ("select id, (select 'x' from u where u.id = t.id having count(*) = 0) from t order by 1",
      [(1, "x"), (2, None), (3, None), (4, "x")]),
+    ("select id, v in (select w from p where p.id = t.id) from t order by 1",
+     [(1, None), (2, True), (3, False), (4, False)]),
+    ("select id, v not in (select w from p where p.id >= t.id) from t order by 1",
+     [(1, None), (2, False), (3, True), (4, True)]),
+    ("select id from t where v not in (select w from p where p.id = t.id) order by 1",
+     [(3,), (4,)]),
+    ("select id from t where v not in (select w from p where w is not null) order by 1", [(1,)]),
+    ("select grp from t group by grp having max(v) not in (select w from p)", []),
+    ("select grp from t group by grp having max(id) in (select id from u) order by 1",
+     [("a",), ("b",)]),
+    ("select id, id in (select p.id from p where p.w > t.v order by 1) from t order by 1",
+     [(1, None), (2, True), (3, True), (4, False)]),
+    ('select count(*) from t where "Mixed" - 0.5 in (select id from t)', [(4,)]),
+    ("select exists (select id from u group by id having count(*) > 1), exists (select id from u "
+     "qualify row_number() over (order by id) > 5), exists (select 1 from u offset 5)",
+     [(False, False, False)]),
+    ("select sum(nvl(a.n, b.n)) from wide a full join wide b on false", [(2**63,)]),
+    ("select sum(n) from (select n from wide union all select n from wide)", [(2**63,)]),
+    ("select sum(n) from (select n from wide, lateral flatten(parse_json('[1, 2, 3]')) "
+     "union all select n from wide)", [(2**64,)]),
+    ('select "1", "2" from (select 5 as "2", 6 as "1")', [(6, 5)]),
+    ('select "X".a, b from (select 1 a) x, (select 2 b)', [(1, 2)]),
+    ("select a, b from (select 1 a), (select 2 b)", [(1, 2)]),
+    ("select id from t order by '1', id desc limit 1", [(4,)]),
+    ("select id from t order by 1.5, id desc limit 1", [(4,)]),
+    ('select id, -id as "1" from t order by "1" limit 1', [(4, -4)]),
+    ("select 1 a, 2 b union all select 1, 1 order by all", [(1, 1), (1, 2)]),
+    ('select 2 as x, 1 as "ALL" union all select 1, 2 order by all', [(2, 1), (1, 2)]),
+    ("select id from t order by id limit '2'", [(1,), (2,)]),
+    ("select id from t order by id limit null offset 3", [(4,)]),
+    ("select count(*) from (select 0::float a union select -(0::float))", [(1,)]),
+    ("select count(*) from (select 0::float a, 1 b except select -(0::float), 1)", [(0,)]),
+    ("select count(*) from (select 0::float a, 1 b intersect select -(0::float), 1)", [(1,)]),
+    ("select a, b, c from (select 1 a, 2 b union all by name select 3 a, 'x' c) order by a",
+     [(1, 2, None), (3, None, "x")]),
+    ("select count(*) from (select 1 a union all (select 2 union all select 3 limit 1))", [(2,)]),
+    ("(select 1 a union all select 2 offset 1) union all select 3 order by 1", [(2,), (3,)]),
+    ("(with c as (select 1 a) select a from c union all select 2) union all select 3 order by 1",
+     [(1,), (2,), (3,)]),
+    ("select 1 except (select 2 except select 1)", [(1,)]),
+    ("select 1 union all (select 1 union select 1)", [(1,), (1,)]),
+    ('with recursive r as (select 1 as "a" union all select "a" + 1 from r where "a" < 3) '
+     'select "a" from r order by 1', [(1,), (2,), (3,)]),
+    ("with recursive r as (select 'a' s union all select s || 'b' from r where length(s) < 3) "
+     "select s from r order by 1", [("a",), ("ab",), ("abb",)]),
+    ("with t as (select 1 id union all select id from ns.t where id > 3) select id from t "
+     "order by 1", [(1,), (4,)]),
+    ("with a as (select 1 x), b as (select x, random() r from a) select count(distinct r) "
+     "from (select r from b union all select r from b)", [(1,)]),
+    ("with w as (select id from t order by random() limit 1) "
+     "select count(distinct id) from (select id from w union all select id from w)", [(1,)]),
+    ("select seq4() from table(generator(rowcount => 2)), table(generator(rowcount => 2)) "
+     "order by 1", [(0,), (1,), (2,), (3,)]),
 ]  # fmt: skip
 
 
@@ -379,6 +439,39 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ("select * exclude nosuch from t", "000904"),
         ("select * replace (0, 4) from t", "000002"),
         ("select * rename (id) from t", "000002"),
+        ("select * replace (1 as nosuch) from t", "000904"),
+        ("select * rename (nosuch as x) from t", "000904"),
+        ("select * ilike '%nosuch%' from t", "001003"),
+        ("select * ilike id from t", "000002"),
+        ("select x.* from t", "000904"),
+        ("select id in (select 1, 2) from t", "000002"),
+        ("select d in (select true) from t", "000002"),
+        ("select random() in (select v from t) from t", "000002"),
+        ("with a(x, y) as (select 1) select * from a", "000002"),
+        (
+            "select (with recursive r as (select 1 a union all select a + t.id from r where a < 3) "
+            "select max(a) from r) from t",
+            "000002",
+        ),
+        (
+            "select id from t where id in (select max(id) from u where u.id = t.id "
+            "having count(*) > 1)",
+            "002031",
+        ),
+        (
+            "select id from t where 2 in (select count(*) from u where u.id = t.id group by id)",
+            "002031",
+        ),
+        (
+            "select id from t where id in (select max(id) from u where u.id = t.id offset 1)",
+            "002031",
+        ),
+        ('select 1 a union select 2 order by "ALL"', "000904"),
+        ("select id from t limit 1.5", "000002"),
+        ("select id from t limit -1", "000002"),
+        ("select id from t limit 'x'", "000002"),
+        ("select * from values (1, 2), (3)", "001788"),
+        ("select * from values (count(*))", "002035"),
         ("select 1 from t a, u a", "002027"),
         ("select 1 from t, t", "002027"),
         ("select id from t group by 9", "002027"),
