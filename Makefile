@@ -9,7 +9,7 @@ PROVISION = $(PYTHON) -c 'import sys; v = sys.version_info[:2]; v < (3, 11) and 
 	&& $(PYTHON) provision.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-all test test-all jars test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
+.PHONY: help run setup setup-all test test-all jars static test-one coverage test-clients test-cluster test-long check fmt demo bench bench-compare bench-pipeline dbt-tests rck s3-tests slt connector-tests trino fsck clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,17 +37,16 @@ LESS = $(if $(ALL),,and not further and (not spark or smoke))
 test: ## run the checks and the tests that each change needs; ALL=1: the whole test-suite
 	@$(PROVISION) server test spark
 	@$(MAKE) --no-print-directory jars & jars=$$!; \
-		$(MAKE) --no-print-directory check || { code=$$?; wait $$jars; exit $$code; }; \
+		$(MAKE) --no-print-directory static || { code=$$?; wait $$jars; exit $$code; }; \
 		if ! kill -0 $$jars 2>/dev/null; then wait $$jars || exit; jars=; fi; \
 		$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder \
-			-m "not clients and not long and not alone $(LESS)" \
-			--ignore=tests/test_tidy.py --ignore=tests/test_docs.py $(ARGS); \
+			-m "not clients and not long and not alone $(LESS)" $(ARGS); \
 		code=$$?; wait $$jars && exit $$code
 	@$(BIN)/python -m pytest $$(grep -rlF mark.alone --include='test_*.py' tests) \
 		-n 2 --dist loadfile --no-loadscope-reorder \
 		-m "alone and not clients and not long $(LESS)" $(ARGS)
 
-# Beside the checks and the first tests. Kafka's jars arrive while Java writes its archive.
+# Beside the static checks and the first tests. Kafka's jars arrive while Java writes its archive.
 jars:
 	@$(BIN)/python -m pipeline.prepare & spark=$$!; \
 		$(BIN)/python -m tests.kit.kafka_broker; code=$$?; wait $$spark && exit $$code
@@ -84,12 +83,16 @@ test-long: ## the long campaigns
 
 check: ## the checks: ruff, mypy, import-linter, tidy and docs tests
 	@$(PROVISION) server test
+	@$(MAKE) --no-print-directory static BESIDE="&& $(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py"
+	@$(BIN)/python -m tests.longest
+
+# The checks that are no tests; `make test` runs the others as its first tests.
+static:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python -m tests.typecheck & types=$$!; \
-		$(BIN)/lint-imports --no-cache && $(BIN)/python -m pytest tests/test_tidy.py tests/test_docs.py; \
+		$(BIN)/lint-imports --no-cache $(BESIDE); \
 		code=$$?; wait $$types && exit $$code
-	@$(BIN)/python -m tests.longest
 
 fmt: ## format the code
 	@$(PROVISION) server test

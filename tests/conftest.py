@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from typing import Any
 
 import hypothesis
 import pytest
+from _pytest import runner
 
+from tests.kit import removal, workers
 from tests.kit import server as server_kit
-from tests.kit import workers
 from tests.kit.workers import TESTS
 
 ODD_FOLDER = "my data [1] *?%20'ü"
@@ -62,6 +64,8 @@ def has_memory_to_spare() -> bool:
 
 if has_memory_to_spare():
     os.environ.setdefault(ROOT_VARIABLE, str(MEMORY))
+
+NAME_LENGTH_MAX = 30
 
 CYCLES_THRESHOLDS = (50_000, 50, 100)
 """After how many new objects, and searches, Python looks for cycles among the young and the old."""
@@ -117,8 +121,8 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run fast tests first; within a place the order stays as it is.
 
-    Several workers of one run begin with the longest instead, so that none of them is left with a
-    long one at the end.
+    Several workers of one run begin with the checks and then the longest instead, so that none of
+    them is left with a long one at the end.
     """
 
     def place(item: pytest.Item) -> int:
@@ -127,7 +131,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     if WORKER_VARIABLE in os.environ:
         spark = workers.files_with_spark()
-        items.sort(key=lambda item: (item.path not in spark, -place(item)))
+        checks = {server_kit.ROOT / check for check in workers.CHECKS}
+        items.sort(key=lambda item: (item.path not in checks, item.path not in spark, -place(item)))
     else:
         items.sort(key=place)
 
@@ -142,8 +147,47 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """In one process of several, report what the process that shows results has a use for.
+
+    pytest-xdist sends six messages a test, of which two say something. `--durations` needs those
+    of each part of a test, `--maxfail` those of a call before what follows it.
+    """
+    asks = any(map(item.config.getoption, ("durations", "maxfail")))
+    if WORKER_VARIABLE not in os.environ or asks:
+        return None
+    for report in runner.runtestprotocol(item, log=False, nextitem=nextitem):
+        if workers.says_something(report):
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    node.stash[FAILED] = True
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A folder of the test's own, removed at once if the test passes.
+
+    Pytest's own fixture takes three times as long to remove a data folder.
+    """
+    path = tmp_path_factory.mktemp(re.sub(r"\W", "_", request.node.name)[:NAME_LENGTH_MAX])
+    yield path
+    if FAILED not in request.node.stash:
+        removal.remove(path)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Workers | None:
-    return workers.Workers(config, log) if config.getvalue("dist") == "loadfile" else None
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.pluginmanager.register(workers.Checks(config))
+    return workers.Workers(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -80,6 +80,8 @@ def test_what_make_test_leaves_out_is_shown_by_tests_that_it_runs() -> None:
 def test_only_tests_with_spark_are_smoke_and_none_of_them_is_a_further_one() -> None:
     """There is one way to leave a test out of `make test`, and one to keep one with Spark in it."""
     for path in sorted(TESTS.rglob("test_*.py")):
+        if not re.search(rf"mark\.({SPARK}|{SMOKE})", path.read_text()):
+            continue
         for name, marks in marks_by_test(path).items():
             test = f"{path.relative_to(ROOT).as_posix()}::{name}"
             if SPARK in marks:

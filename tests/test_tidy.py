@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import importlib.metadata
 import re
 import subprocess
@@ -43,10 +42,12 @@ def modules() -> list[Path]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _trees_are_not_searched_for_cycles() -> Iterator[None]:
-    """The trees stay to the end: neither pytest nor Python goes through them as it ends."""
+def _trees_are_forgotten() -> Iterator[None]:
+    """The trees go when all is read: later tests of the same process have their memory."""
     yield
-    gc.freeze()
+    for each in list(globals().values()):
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
 
 
 @functools.cache

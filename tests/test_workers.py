@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pipeline import archive
-from tests.kit import workers
+from tests.kit import removal, workers
 
 SHARED = ("tests/pipeline/test_a.py", "tests/pipeline/test_b.py")
 COLLECTION = (
@@ -224,3 +224,48 @@ def test_a_worker_that_still_collects_gets_its_tests_when_it_is_ready(
     scheduler.schedule()
     assert replacement.queue
     assert all("_shares_" in test for test in replacement.queue)
+
+
+@pytest.mark.parametrize("when", ["setup", "call", "teardown"])
+@pytest.mark.parametrize("outcome", ["passed", "failed", "skipped"])
+@pytest.mark.parametrize("sections", [[], [("Captured stdout", "a line")]])
+def test_a_worker_keeps_to_itself_only_that_a_test_was_set_up_or_ended_without_a_word(
+    when: Any, outcome: Any, sections: list[tuple[str, str]]
+) -> None:
+    report = pytest.TestReport(
+        "a", ("a", 1, "a"), {}, outcome=outcome, longrepr=None, when=when, sections=sections
+    )
+    is_silent = when != "call" and outcome == "passed" and not sections
+    assert workers.says_something(report) == (not is_silent)
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed"])
+@pytest.mark.parametrize("path", [*workers.CHECKS, "tests/sql/test_a.py"])
+def test_a_run_ends_where_a_check_has_failed_and_goes_on_else(path: str, outcome: Any) -> None:
+    assert (workers.ROOT / workers.CHECKS[0]).exists()
+    session = SimpleNamespace(shouldstop=False)
+    manager = SimpleNamespace(getplugin={"dsession": session}.get)
+    config: Any = SimpleNamespace(pluginmanager=manager)
+    report = pytest.TestReport(
+        f"{path}::test_b", (path, 1, "b"), {}, outcome=outcome, longrepr=None, when="call"
+    )
+    workers.Checks(config).pytest_runtest_logreport(report)
+    assert bool(session.shouldstop) == (path in workers.CHECKS and outcome == "failed")
+
+
+def test_a_folder_is_removed_with_what_is_in_it_and_not_what_its_links_name(
+    tmp_path: Path,
+) -> None:
+    """`removal.remove` removes what tests write."""
+    kept = tmp_path / "kept"
+    (kept / "empty").mkdir(parents=True)
+    (kept / "file").touch()
+    folder = tmp_path / "folder"
+    (folder / "full" / "empty").mkdir(parents=True)
+    (folder / "full" / "file").touch(mode=0o400)
+    (folder / "to a folder").symlink_to(kept)
+    (folder / "to a file").symlink_to(kept / "file")
+    (folder / "to nothing").symlink_to(tmp_path / "absent")
+    removal.remove(folder)
+    assert list(tmp_path.iterdir()) == [kept]
+    assert sorted(path.name for path in kept.iterdir()) == ["empty", "file"]

@@ -337,9 +337,9 @@ def test_a_heavy_statement_ends_at_its_timeout(alone: server_kit.Running) -> Non
     client = connected(alone)
     assert client.query("select 1").data["total"] == 1
     started = time.monotonic()
-    answer = client.query(ENDLESS, parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 2})
+    answer = client.query(ENDLESS, parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 1})
     assert (answer.code, answer.body["data"]["sqlState"]) == ("000630", "57014")
-    assert 2 <= time.monotonic() - started < 30
+    assert 1 <= time.monotonic() - started < 30
 
 
 def test_a_heavy_statement_ends_when_it_is_aborted(alone: server_kit.Running) -> None:
@@ -354,10 +354,14 @@ def test_a_heavy_statement_ends_when_it_is_aborted(alone: server_kit.Running) ->
     assert (answer.code, answer.body["data"]["sqlState"]) == ("000604", "57014")
 
 
+@pytest.mark.further(
+    "test_a_heavy_statement_ends_at_its_timeout",
+    "tests/sql/test_engine.py::test_an_overrunning_query_ends_and_the_next_one_runs",
+)
 def test_a_statement_after_an_ended_heavy_one_runs_at_once(alone: server_kit.Running) -> None:
     client = connected(alone)
     assert client.query("select 1").data["total"] == 1
-    client.query(ENDLESS, parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 2})
+    client.query(ENDLESS, parameters={"STATEMENT_TIMEOUT_IN_SECONDS": 1})
     path = f"/queries/v1/query-request?requestId={uuid.uuid4()}"
     answer = client.send("POST", path, {"sqlText": "select 1"}, timeout=60)
     assert answer.data["total"] == 1
@@ -395,7 +399,7 @@ def test_a_query_whose_process_is_killed_says_so_and_the_next_one_runs(
             waiting = pool.submit(client.query, text)
             until(
                 lambda idle=idle: any(
-                    processes.cpu_seconds(worker) > idle[worker] + 1 for worker in idle
+                    processes.cpu_seconds(worker) > idle[worker] + 0.3 for worker in idle
                 )
             )
             for worker in workers_of(alone):

@@ -54,7 +54,7 @@ def open_folder(
     """Open a data folder with a small map, so that tests are cheap."""
     settings: Mapping[str, Any] = {
         "map_size_bytes": 1 << 30,
-        "reserve_bytes": 256 << 10,
+        "reserve_bytes": 64 << 10,
         **options,
     }
     return opening.open_storage(

@@ -186,7 +186,7 @@ def pipelined_small_heads(place: stalls.Target) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connections.append(connection)
             connection.sendall((first + "\r\n").encode() + small * 60)
-            time.sleep(0.02)
+            time.sleep(0.01)
         time.sleep(1)
     finally:
         for connection in connections:

@@ -180,7 +180,7 @@ def opened(
         now_ms=clock,
         new_id=new_id,
         map_size_bytes=1 << 30,
-        reserve_bytes=1 << 20,
+        reserve_bytes=64 << 10,
     )
     try:
         store = CatalogStore(

@@ -32,7 +32,7 @@ from storage import disk, opening
 
 START_SECONDS = 120
 MAP_SIZE_BYTES = 1 << 30
-RESERVE_BYTES = 1 << 20
+RESERVE_BYTES = 64 << 10
 SETTINGS = dataclasses.replace(
     config.resolve({"data": "unused"}, {}, {}),
     access_key="ROOTKEY",

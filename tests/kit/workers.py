@@ -26,6 +26,8 @@ from pipeline import archive, jars
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
+CHECKS = ("tests/test_tidy.py", "tests/test_docs.py")
+"""The first tests of a run: if one fails, the run ends when each worker has ended its file."""
 CAMPAIGN = "tests/campaign/test_stalls.py"
 SPARK_MARK = "mark.spark"
 SESSION_SUFFIX = " with a session of Spark"
@@ -74,6 +76,23 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def says_something(report: pytest.TestReport) -> bool:
+    """Return whether a run's result needs a report: not those of what a test only sets up."""
+    return report.when == "call" or not report.passed or bool(report.sections)
+
+
+class Checks:
+    """Ends a run in several processes in which a check has failed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and report.nodeid.partition("::")[0] in CHECKS:
+            session: Any = self._config.pluginmanager.getplugin("dsession")
+            session.shouldstop = "a check has failed"
+
+
 class Workers(LoadFileScheduling):
     """Gives the workers of pytest-xdist a file at a time, as this module's docstring says.
 
@@ -91,6 +110,7 @@ class Workers(LoadFileScheduling):
         self._session_users = session_users()
         self._is_prepared = is_prepared
         self._session_worker: Any = None
+        self._places: dict[str, int] = {}
 
     def add_node(self, node: Any) -> None:
         super().add_node(node)
@@ -123,10 +143,22 @@ class Workers(LoadFileScheduling):
         """Give each worker its first tests, at the start or when a replacement has collected."""
         if self.collection is None:
             self._session_worker = self.nodes[0]
+            collected = self.registered_collections[self._session_worker]
+            self._places = {test: place for place, test in enumerate(collected)}
         super().schedule()
         # A worker runs a test when it has the next one. A replacement may have got a single one.
         for node in self.nodes:
             self._reschedule(node)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Note that a test has ended, and forget the units of work of which none is left.
+
+        pytest-xdist counts all tests of a worker after each of them.
+        """
+        unit = self._split_scope(self.registered_collections[node][item_index])
+        super().mark_test_complete(node, item_index, duration)
+        if all(self.assigned_work[node][unit].values()):
+            del self.assigned_work[node][unit]
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, test = nodeid.partition("::")
@@ -138,8 +170,9 @@ class Workers(LoadFileScheduling):
     def _assign_work_unit(self, node: Any) -> None:
         unit = self._next_unit(has_session=node is self._session_worker)
         if unit is not None:
-            self.workqueue.move_to_end(unit, last=False)
-            super()._assign_work_unit(node)
+            tests = self.assigned_work[node][unit] = self.workqueue.pop(unit)
+            left = [self._places[test] for test, is_complete in tests.items() if not is_complete]
+            node.send_runtest_some(left)
         elif not node.shutting_down:
             node.shutdown()  # it ends what it has
 

@@ -129,11 +129,14 @@ EVERY_RUN = {
     ("replace without Spark", "with a data file written"),
     ("replace without Spark", "with its commit made and the answer lost"),
 }
+FURTHER = ("replace without Spark", "with a data file written")
+"""One of EVERY_RUN that `make test` leaves out."""
 
 
 def marks(name: str, moment: str) -> list[pytest.MarkDecorator]:
     of_spark = [pytest.mark.spark] * (OPERATIONS[name].engine == "spark")
-    return of_spark + [pytest.mark.long] * ((name, moment) not in EVERY_RUN)
+    further = [pytest.mark.further] * ((name, moment) == FURTHER)
+    return of_spark + further + [pytest.mark.long] * ((name, moment) not in EVERY_RUN)
 
 
 CASES = [

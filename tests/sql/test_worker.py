@@ -216,7 +216,7 @@ def test_a_query_that_is_cancelled_in_a_thread_that_waits_ends_or_takes_its_proc
     left = msgspec.msgpack.decode(payload)[1]
     while left:
         left -= len(child.bulk.recv(left))
-    child.wait_computing(seconds=2)
+    child.wait_computing(seconds=1)
     child.send(frames.FrameType.CANCEL, b"")
 
     assert child.process.wait(WAIT_SECONDS) == 0
@@ -225,7 +225,7 @@ def test_a_query_that_is_cancelled_in_a_thread_that_waits_ends_or_takes_its_proc
 def test_a_child_ends_when_its_server_is_gone_while_a_thread_waits(child: Child) -> None:
     assert asked_to_encode(child, STALLS)[0] is frames.FrameType.CHUNK
     child.bulk.shutdown(socket.SHUT_RDWR)
-    child.wait_computing(seconds=2)
+    child.wait_computing(seconds=1)
     child.ours.close()
 
     assert child.process.wait(WAIT_SECONDS) == 0
@@ -285,7 +285,7 @@ def test_a_query_that_goes_on_computing_takes_its_process_along(child: Child) ->
     text = "select count(*) from t a, t b, t c where (a.id * 7 + b.id * 11 + c.id * 13) % 99991 = 5"
     child.ask(text, relations=(relation,))
     assert child.receive()[0] is frames.FrameType.SCHEMA
-    child.wait_computing(seconds=2)
+    child.wait_computing(seconds=1)
     child.send(frames.FrameType.CANCEL, b"")
 
     assert child.process.wait(WAIT_SECONDS) == 0

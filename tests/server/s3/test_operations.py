@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import urllib.parse
 from typing import Any
 
@@ -79,9 +80,15 @@ def identify_row(
     )
 
 
+@functools.cache
+def aws_model() -> Any:
+    """AWS's own model of S3, which botocore reads anew for each session."""
+    return botocore.session.get_session().get_service_model("s3")
+
+
 def aws_operations() -> list[tuple[str, str, str, dict[str, str]]]:
     """Every operation of AWS's own S3 model: name, method, request target, headers."""
-    model = botocore.session.get_session().get_service_model("s3")
+    model = aws_model()
     requests = []
     for name in model.operation_names:
         operation = model.operation_model(name)
@@ -589,7 +596,7 @@ def needed(operation: Any) -> tuple[dict[str, str], dict[str, str]]:
 )
 def test_no_header_of_the_model_is_ignored(row: routes.S3Row) -> None:
     """A header is a part of the operation's value, or it is refused."""
-    operation = botocore.session.get_session().get_service_model("s3").operation_model
+    operation = aws_model().operation_model
     if row.name == "PostObject" or operation(row.name).input_shape is None:
         return
     query, headers = needed(operation(row.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import itertools
 import json
@@ -74,10 +75,15 @@ def role_of(server: aws.Server, trusted: str) -> str:
     return str(created["Role"]["Arn"])
 
 
+@functools.cache
+def without_credentials() -> Session:
+    """One session for all: each reads AWS's models anew."""
+    return Session()
+
+
 def unsigned(server: aws.Server) -> Any:
     """boto3's client of STS without credentials."""
-    session = Session()
-    return session.create_client(
+    return without_credentials().create_client(
         "sts",
         region_name=aws.REGION,
         endpoint_url=server.url,
