@@ -640,7 +640,7 @@ S3TABLES_ROWS: Final = (
     *_same_named("*", s3tables("ListTableBuckets")),
     *_same_named(
         "B",
-        s3tables("GetTableBucketEncryption", **BUCKET),
+        s3tables("GetTableBucketEncryption", NOT_FOUND, **BUCKET),
         s3tables(
             "PutTableBucketEncryption", **BUCKET, encryptionConfiguration={"sseAlgorithm": "AES256"}
         ),
