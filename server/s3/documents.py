@@ -8,6 +8,7 @@ with its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,16 @@ PUBLIC_ACCESS_BLOCK = (
 """Members of a public access block, in S3's order."""
 OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
 
+_RESTORE_FIELDS = frozenset({
+    "Days",
+    "Type",
+    "Tier",
+    "Description",
+    "GlacierJobParameters",
+    "SelectParameters",
+    "OutputLocation",
+})  # fmt: skip
+_COUNT = re.compile(r"0*[1-9][0-9]*")
 _LOGGING_FIELDS = frozenset(
     {"TargetBucket", "TargetPrefix", "TargetGrants", "TargetObjectKeyFormat"}
 )
@@ -411,6 +422,16 @@ def check_request_payment(data: bytes) -> None:
         raise _malformed()
     if text == "Requester":
         raise _not_done("Payer")
+
+
+def check_restore(data: bytes) -> None:
+    """Raise UnexpectedXml unless the document is that of RestoreObject."""
+    root = _root(data, "RestoreRequest")
+    if any(child.name not in _RESTORE_FIELDS for child in root.children):
+        raise _malformed()
+    days = root.child("Days")
+    if days is not None and not _COUNT.fullmatch(days.text.strip()):
+        raise _malformed()
 
 
 def check_notification(data: bytes) -> None:

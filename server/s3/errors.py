@@ -147,6 +147,10 @@ class Forbidden(S3Error):
     """The caller may not do this, or may not learn whether it is possible."""
 
 
+class NotArchived(S3Error):
+    """The object is in no archive, from which it could be restored."""
+
+
 class NotConfigured(S3Error):
     """The bucket has no such configuration. code: AWS's error code for this configuration."""
 

@@ -467,6 +467,19 @@ def get_object_torrent(services: engines.S3Services, call: calls.Call) -> asgi.R
     )
 
 
+async def restore_object(services: engines.S3Services, call: calls.Call) -> asgi.Response:
+    """Raise NotArchived: no object is in an archive."""
+    operation: operations.RestoreObject = call.value
+    data = await incoming.read_configuration(call)
+    engines.check_allowed(services, call)
+    await incoming.parsed(documents.check_restore, data)
+    info = engines.find(services, call, operation.bucket, operation.key, operation.version_id)
+    raise errors.NotArchived(
+        "Restore is not allowed for the object's current storage class",
+        StorageClass=info.attributes.storage_class,
+    )
+
+
 async def put_object_tagging(services: engines.S3Services, call: calls.Call) -> asgi.Response:
     operation: operations.PutObjectTagging = call.value
     tags = await engines.read_judged(

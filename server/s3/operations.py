@@ -225,6 +225,14 @@ class DeleteObject:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreObject:
+    bucket: str
+    key: str
+    version_id: str | None = None
+    integrity: fields.Integrity = fields.NO_INTEGRITY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectTagging:
     bucket: str
     key: str
@@ -535,6 +543,15 @@ def parse_put_object_lock(
         )
     fields.check_headers_done(headers)
     return PutObjectLockConfiguration(bucket=bucket, integrity=fields.parse_integrity(headers))
+
+
+def parse_restore(bucket: str, key: str, query: Query, headers: Headers) -> RestoreObject:
+    return RestoreObject(
+        bucket=bucket,
+        key=key,
+        version_id=fields.parse_version_id(query),
+        integrity=fields.parse_integrity(headers),
+    )
 
 
 def parse_get_lock(bucket: str, key: str, query: Query, headers: Headers) -> GetObjectLock:

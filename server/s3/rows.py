@@ -544,6 +544,16 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
         status="partly",
         on_tables=False,
     ),
+    _row(
+        "RestoreObject",
+        "POST",
+        "object",
+        "restore",
+        parse=operations.parse_restore,
+        demands=demands.on_version("s3:RestoreObject", "s3:RestoreObject", "write"),
+        handler=objects.restore_object,
+        on_tables=False,
+    ),
     _preflight("object"),
     # Buckets.
     _row(
@@ -917,7 +927,6 @@ ROWS: Final[tuple[routes.S3Row, ...]] = (
     _unimplemented("DeleteObjectAnnotation", "DELETE", "object", "annotation"),
     _unimplemented("UpdateObjectEncryption", "PUT", "object", "encryption"),
     _unimplemented("RenameObject", "PUT", "object", "renameObject"),
-    _unimplemented("RestoreObject", "POST", "object", "restore"),
     _unimplemented("SelectObjectContent", "POST", "object", "select"),
     _of_control("ListTagsForResource", "GET", configurations.list_resource_tags),
     _of_control("TagResource", "POST", configurations.tag_resource, demands_of_document=True),

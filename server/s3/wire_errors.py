@@ -251,6 +251,7 @@ WIRE_ERRORS: Final[errortables.Table[S3WireError]] = {
         status=400, code="MissingSecurityHeader", fields=_own
     ),
     errors.Forbidden: S3WireError(status=403, code="AccessDenied", fields=_own),
+    errors.NotArchived: S3WireError(status=403, code="InvalidObjectState", fields=_own),
     errors.NotConfigured: S3WireError(status=404, code="NotConfigured", fields=_own),
     errors.CorsNotEnabled: S3WireError(status=403, code="AccessForbidden", fields=_own),
     errors.PreflightIncomplete: S3WireError(status=400, code="BadRequest", fields=_own),

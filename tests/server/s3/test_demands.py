@@ -142,6 +142,7 @@ TABLE: list[tuple[str, Any, list[tuple[str, str]]]] = [
         [("s3:PutObject", OBJECT), ("s3:GetObject", OBJECT)],
     ),
     ("GetObjectTagging", operations.GetObjectTagging(**K), [("s3:GetObjectTagging", OBJECT)]),
+    ("RestoreObject", operations.RestoreObject(**K), [("s3:RestoreObject", OBJECT)]),
     ("PutObjectTagging", operations.PutObjectTagging(**K), [("s3:PutObjectTagging", OBJECT)]),
     (
         "DeleteObjectTagging",

@@ -903,3 +903,25 @@ def test_tags_are_shown_in_the_order_of_their_keys(s3: Any, bucket: str) -> None
     s3.put_object(Bucket=bucket, Key="k", Body=b"", Tagging="foo=bar&bar")
     tags = s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"]
     assert tags == [{"Key": "bar", "Value": ""}, {"Key": "foo", "Value": "bar"}]
+
+
+def test_restore_object_says_that_no_object_is_in_an_archive(
+    store: kit.ObjectStore, bucket: str
+) -> None:
+    headers = {"x-amz-storage-class": "GLACIER_IR"}
+    assert kit.call(store, "PUT", f"/{bucket}/k", headers, b"body").status == 200
+
+    def restore(target: str, document: str) -> tuple[int, str, str]:
+        answer = kit.call(store, "POST", f"/{bucket}/{target}", body=document.encode())
+        return answer.status, answer.code, answer.element("StorageClass")
+
+    days = "<RestoreRequest><Days>{}</Days><Tier>Bulk</Tier></RestoreRequest>"
+    refused = (403, "InvalidObjectState", "GLACIER_IR")
+    assert restore("k?restore", days.format(1)) == refused
+    assert restore("k?restore&versionId=null", "<RestoreRequest/>") == refused
+    assert restore("absent?restore", days.format(1)) == (404, "NoSuchKey", "")
+    malformed = (400, "MalformedXML", "")
+    for document in (days.format(0), days.format("x"), days.format("9" * 5000) + "<", "<Other/>"):
+        assert restore("k?restore", document) == malformed
+    assert restore("k?restore", days.format("9" * 5000)) == refused
+    assert kit.call(store, "GET", f"/{bucket}/k").body == b"body"
