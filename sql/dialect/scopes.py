@@ -558,7 +558,7 @@ class QueryScope:
 
     def exists(self, node: Any) -> Expr:
         """Return the expression of EXISTS: a filter of the engine, elsewhere a count."""
-        inner = _inner(node.this)
+        inner = _unlimited(_inner(node.this))
         if not self.is_filtering and _counts_plainly(inner):
             # The engine supports EXISTS only in filters; a count is equivalent.
             counted = inner.copy()
@@ -567,16 +567,23 @@ class QueryScope:
             some = code.infix(self._of_one_row(self.binder.query(counted, self)), ">", 0)
             return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
         query = self.binder.query(inner, self)
+        rel = query.rel
         if query.is_correlated:
-            if relations.has_grouping_sets(query.rel):  # the engine forgets the row of no rows
+            # The engine forgets OFFSET, and the row that grouping sets have of no rows.
+            if (
+                relations.has_offset(rel)
+                or relations.has_grouping_sets(rel)
+                or not correlations.windows_are_apart(rel)
+            ):
                 raise errors.subquery_unsupported()
-            group = gates.one_group(query.rel)
+            group = gates.one_group(rel)
             if group is not None:
                 return self._existing_group(group)
+            rel = rel.source if isinstance(rel, relations.Sort) else rel
         if self.is_filtering:
-            exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=query.rel))
+            exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=rel))
             return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
-        named = relations.Named(query=query.rel, alias=self.binder.alias("exists"))
+        named = relations.Named(query=rel, alias=self.binder.alias("exists"))
         row_count = relations.ProjectItem(value=code.call("count", code.ALL_COLUMNS))
         counting = relations.Project(source=relations.Aggregate(source=named), items=(row_count,))
         some = code.infix(code.Subquery(query=counting), ">", 0)
@@ -878,6 +885,21 @@ def _inner(node: Any) -> Any:
     ):
         node = node.this
     return node
+
+
+def _unlimited(node: Any) -> Any:
+    """Return a SELECT without a LIMIT that lets one row through at least, to ask for any row."""
+    limit = node.args.get("limit")
+    if not isinstance(node, exp.Select) or not isinstance(limit, exp.Limit):
+        return node
+    count = limit.expression
+    if node.args.get("offset") or not isinstance(count, exp.Literal) or not count.is_int:
+        return node
+    if int(count.name) < 1 or any(limit.args[name] for name in limit.args.keys() - {"expression"}):
+        return node
+    query = node.copy()
+    query.set("limit", None)
+    return query
 
 
 def _counts_plainly(node: Any) -> bool:

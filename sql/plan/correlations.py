@@ -4,6 +4,8 @@ The engine makes a join of a scalar subquery whose WHERE compares a column of it
 around it, as `u.a = t.a` does. It has no form for `upper(u.a) = upper(t.a)`, nor for the instants
 by which values of TIMESTAMP_TZ are compared. So what is computed there of the subquery's own
 columns becomes a column of a query in its FROM.
+
+It makes one of EXISTS too, and compares the rows after it has computed window functions over them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sql.plan import code, relations, sharing, substitution
+from sql.plan import code, predicates, relations, sharing, substitution
 from sql.plan.expressions import Expr
 
 
@@ -52,6 +54,55 @@ def keyed(select: relations.Rel, new_alias: Callable[[str], str]) -> relations.R
 
     changed: relations.Rel = substitution.substituted(select, moved)
     return changed
+
+
+def windows_are_apart(select: relations.Rel) -> bool:
+    """Whether the windows of QUALIFY have the rows of one row around the subquery each.
+
+    The engine filters by the rows around it last. So each window must be partitioned by the columns
+    that are equal to theirs.
+    """
+    while isinstance(select, relations.Limit):
+        select = select.source
+    steps, source = sharing.steps_of(select)
+    conditions = [
+        step.condition
+        for step in steps
+        if type(step) is relations.RowFilter and type(step.source) is relations.WindowRows
+    ]
+    windows = [
+        node.over
+        for node in substitution.nodes(conditions, in_queries=False)
+        if type(node) is code.FunctionUse and node.over is not None
+    ]
+    if not windows:
+        return True
+    if any(type(step) is relations.Aggregate for step in steps):
+        return False
+    own = sharing.aliases_of(source)
+    keys = set()
+    where = steps[-1].condition if type(steps[-1]) is relations.RowFilter else code.TRUE
+    for part in predicates.conjuncts(where):
+        read = _relations([part])
+        if not read <= own and not read.isdisjoint(own):
+            keys.add(_equal_column(part, own))
+    partitions = [{bare(part) for part in window.partition} for window in windows]
+    return all(keys <= partition for partition in partitions)
+
+
+def _equal_column(condition: Any, own: set[str]) -> code.ColumnUse | None:
+    """Return the own column that a condition equates with a row around it, None if it does not."""
+    comparison = bare(condition)
+    while type(comparison) is code.Infix and len(comparison.operands) == 1:
+        comparison = bare(comparison.operands[0])
+    if type(comparison) is not code.Infix or comparison.operators != ("=",):
+        return None
+    left, right = comparison.operands
+    for side, other in ((left, right), (right, left)):
+        column = bare(side)
+        if type(column) is code.ColumnUse and column.relation in own:
+            return column if _relations([other]).isdisjoint(own) else None
+    return None
 
 
 def conjuncts(condition: Any) -> Iterable[code.Infix]:

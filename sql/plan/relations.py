@@ -263,6 +263,15 @@ def has_row(rel: Rel) -> bool:
                 return isinstance(rel, OneRow)
 
 
+def has_offset(rel: Rel) -> bool:
+    """Whether a SELECT leaves out its first rows."""
+    while isinstance(rel, Sort | Limit | Enclosed | Named):
+        if isinstance(rel, Limit) and rel.offset:
+            return True
+        rel = rel.query if isinstance(rel, Named) else rel.source
+    return False
+
+
 def has_grouping_sets(rel: Rel) -> bool:
     """Whether a SELECT groups by ROLLUP, CUBE or GROUPING SETS."""
     while isinstance(rel, Sort | Limit | Project | RowFilter | WindowRows | Enclosed):

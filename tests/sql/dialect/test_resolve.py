@@ -246,6 +246,19 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      "order by 1", [(1,), (2,), (3,), (4,)]),
     ("select id, (select 'x' from u where u.id = t.id having count(*) = 0) from t order by 1",
      [(1, "x"), (2, None), (3, None), (4, "x")]),
+    ("select id from t where exists (select count(*) from u where u.id = t.id limit 0)", []),
+    ("select id from t where exists (select 1 from p where p.id = t.id order by w limit 1) "
+     "order by 1", [(1,), (2,), (3,)]),
+    ("select id, exists (select top 1 w from p where p.id = t.id order by w), "
+     "exists (select 1 from p where p.id = t.id limit 0) from t order by 1",
+     [(1, True, False), (2, True, False), (3, True, False), (4, False, False)]),
+    ("select id from t where exists (select 1 from p where p.id = t.id "
+     "qualify row_number() over (partition by p.id order by w) > 1)", [(2,)]),
+    ("select id from t where exists (select 1 from p where t.id = p.id and p.w > 0 and t.v > 10 "
+     "qualify count(*) over (partition by p.w > 0, p.id) > 1)", [(2,)]),
+    ("select id, (select (select max(id) from u) where t.id > 2), "
+     "(select c from (values (1)) q(c) where c = t.id) from t order by 1",
+     [(1, None, 1), (2, None, None), (3, 5, None), (4, 5, None)]),
     ("select id, v in (select w from p where p.id = t.id) from t order by 1",
      [(1, None), (2, True), (3, False), (4, False)]),
     ("select id, v not in (select w from p where p.id >= t.id) from t order by 1",
@@ -464,6 +477,29 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ),
         (
             "select id from t where id in (select max(id) from u where u.id = t.id offset 1)",
+            "002031",
+        ),
+        ("select id from t where exists (select 1 from p where p.id = t.id offset 1)", "002031"),
+        ("select id, exists (select 1 from p where p.id = t.id offset 1) from t", "002031"),
+        (
+            "select id from t where exists (select max(w) from p where p.id = t.id offset 1)",
+            "002031",
+        ),
+        *(
+            (
+                f"select id from t where exists (select 1 from p where {where} qualify {over})",
+                "002031",
+            )
+            for where, over in (
+                ("p.id = t.id", "count(*) over () > 1"),
+                ("p.id = t.id", "count(*) over (partition by p.id) > 1 and max(w) over () > 40"),
+                ("p.id = t.id and p.w = t.v", "count(*) over (partition by p.id) > 1"),
+                ("p.id > t.id", "count(*) over (partition by p.id) > 1"),
+                ("p.id + 1 = t.id", "count(*) over (partition by p.id) > 1"),
+            )
+        ),
+        (
+            "select (select max(w) + min(w) + t.id from (select w from p offset 1)) from t",
             "002031",
         ),
         ('select 1 a union select 2 order by "ALL"', "000904"),
