@@ -381,6 +381,10 @@ def test_dave_reads_nothing_of_bobs_through_a_snapshot_of_his_own(
         assert "is not authorized to read" in message
 
 
+@pytest.mark.further(
+    "tests/sql/test_one_view.py::test_tables_of_one_query_never_show_half_of_a_commit",
+    "tests/sql/test_one_view.py::test_a_commit_between_the_loads_of_two_tables_is_not_seen",
+)
 def test_a_join_never_shows_half_of_a_commit_to_two_tables(running: server_kit.Running) -> None:
     """The writer's commits each move both tables to the same one of two snapshots."""
     for name in ("a", "b"):

@@ -115,7 +115,10 @@ def set_property(name: str, value: str) -> dict[str, Any]:
     return {"action": "set-properties", "updates": {name: value}}
 
 
-@pytest.mark.parametrize("commits", [1, 30, 90])
+@pytest.mark.parametrize(
+    "commits",
+    [pytest.param(1, marks=pytest.mark.further), 30, pytest.param(90, marks=pytest.mark.further)],
+)
 def test_what_was_acknowledged_survives_kill_nine(tmp_path: Path, commits: int) -> None:
     server = servers.start(tmp_path / "data")
     acknowledged: dict[str, list[int]] = {}

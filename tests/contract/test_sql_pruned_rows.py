@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg import transforms
 
-from tests.kit import lake_client
+from tests.kit import examples, lake_client
 from tests.kit import server as server_kit
 
 SCHEMA = "pruned_rows"
@@ -136,7 +136,7 @@ def condition(chance: random.Random, depth: int = 0) -> str:
     return chance.choice(leaves)
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("zone", examples.further(ZONES, "America/New_York", "Australia/Lord_Howe"))
 def test_conditions_on_files_of_several_specs_lose_no_row(
     session: lake_client.Session, zone: str
 ) -> None:

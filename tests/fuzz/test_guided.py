@@ -16,7 +16,7 @@ from server.s3 import documents, fields, forms, lifecycles, preconditions, token
 from storage import byteranges
 from tests.kit import guided
 
-RUNS, RUNS_LONG = 600, 60_000
+RUNS, RUNS_FURTHER, RUNS_LONG = 400, 600, 60_000
 NOT_IMPLEMENTED = 501
 XML = (b"</", b"/>", b"<![CDATA[", b"]]>", b"&#x0;", b"&amp;", b"xmlns", b"<!DOCTYPE a>", b"<?")
 SIGNED = "AWS4-HMAC-SHA256 Credential=AK/20250101/us-east-1/s3/aws4_request, "
@@ -365,8 +365,12 @@ def checked(parser: Parser) -> Callable[[bytes], None]:
 
 @pytest.mark.parametrize(
     "runs",
-    [RUNS, pytest.param(RUNS_LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
-    ids=["short", "long"],
+    [
+        RUNS,
+        pytest.param(RUNS_FURTHER, marks=pytest.mark.further),
+        pytest.param(RUNS_LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+    ],
+    ids=["short", "further", "long"],
 )
 @pytest.mark.parametrize("name", PARSERS)
 def test_each_input_that_takes_a_new_path_has_a_value_or_an_error_of_the_client(

@@ -244,7 +244,6 @@ def test_csv_and_raw_records_have_the_columns_of_kafka_that_are_named(
 
 
 @pytest.mark.spark
-@pytest.mark.smoke
 def test_a_merge_takes_the_last_record_of_a_key_and_removes_those_without_a_value(
     broker: Broker, lake: Lake
 ) -> None:

@@ -67,7 +67,6 @@ def test_compaction_keeps_the_variants_of_every_writer(
     assert rows(server, table) == before
 
 
-@pytest.mark.smoke
 def test_loads_by_spark_add_to_a_table_with_a_variant_merge_into_it_and_read_it(
     lake: Lake, server: Running, duck: Any, table: str, raw: Raw
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from catalog import manifest_encoding, manifests, tables
 from catalog.commits import TableChange
 from sql import bindings, errors, places
-from tests.kit import lakes, local_sql, manifestfiles
+from tests.kit import examples, lakes, local_sql, manifestfiles
 
 STEPS = 25
 
@@ -121,7 +121,7 @@ def test_a_commit_between_the_loads_of_two_tables_is_not_seen(
     local_sql.run_local(tmp_path, work)
 
 
-@pytest.mark.parametrize("text", JOINS)
+@pytest.mark.parametrize("text", examples.further(JOINS, JOINS[0], JOINS[-1]))
 def test_tables_of_one_query_never_show_half_of_a_commit(tmp_path: Path, text: str) -> None:
     async def work(local: local_sql.LocalSql) -> None:
         steps = await prepare(local)
