@@ -81,6 +81,15 @@ ROWS: dict[str, list[tuple[Any, ...]]] = {
     "select level, v.a from (values (7)) v(a) connect by level < 3": [(1, 7), (2, 7)],
     f"select id from emp {TREE} qualify max(level) over () = level": [(5,)],
     f"select id from emp where id in (select boss from emp {TREE})": [(1,), (2,), (4,)],
+    f"select id, level from emp {TREE} and prior level < 3": [(1, 1), (2, 2), (3, 2), (4, 3)],
+    "select emp.id from ns.emp start with ns.emp.id = 2 connect by ns.emp.boss = prior ns.emp.id": [
+        (2,), (4,), (5,),
+    ],
+    'select e.id, e.level, "LEVEL" from (select id, boss, 7 as level from emp) e start with id = 4'
+    " connect by prior id = boss": [(4, 7, 7), (5, 7, 7)],
+    f"select h.id, h.level from (select id, level from emp {TREE}) h where level > 2": [
+        (4, 3), (5, 4),
+    ],
 }  # fmt: skip
 
 
