@@ -55,7 +55,22 @@ class ParsedStatement:
         """
         self._views.clear()
         self._uses = 0
-        return self._needs_of(self._tree, environment)
+        needs = self._needs_of(self._tree, environment)
+        if needs.sequences:
+            self._check_numbered()
+        return needs
+
+    def _check_numbered(self) -> None:
+        """Raise SqlError for a statement that takes no numbers of sequences for its rows."""
+        operation = self.operation
+        if isinstance(operation, operations.Explain):
+            operation = operation.statement
+        if isinstance(operation, operations.ChangeRows):
+            raise errors.unsupported("NEXTVAL in UPDATE, DELETE or MERGE")
+        if isinstance(operation, operations.InsertAll):
+            raise errors.unsupported("NEXTVAL in a multi-table INSERT")
+        if isinstance(operation, operations.CreateView):
+            raise errors.unsupported("NEXTVAL in a view")
 
     def expand(self, environment: shapes.Environment, use: int, text: str) -> Needs:
         """Return the tables and names of the view that the table use `use` refers to.
