@@ -285,13 +285,17 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select id from t order by '1', id desc limit 1", [(4,)]),
     ("select id from t order by 1.5, id desc limit 1", [(4,)]),
     ('select id, -id as "1" from t order by "1" limit 1', [(4, -4)]),
-    ("select 1 a, 2 b union all select 1, 1 order by all", [(1, 1), (1, 2)]),
+    ("select 1 a, 3 b union all select 1, 2 union all select 0, 9 union all select 1, 1 "
+     "order by all desc", [(1, 3), (1, 2), (1, 1), (0, 9)]),
     ('select 2 as x, 1 as "ALL" union all select 1, 2 order by all', [(2, 1), (1, 2)]),
     ("select id from t order by id limit '2'", [(1,), (2,)]),
     ("select id from t order by id limit null offset 3", [(4,)]),
-    ("select count(*) from (select 0::float a union select -(0::float))", [(1,)]),
-    ("select count(*) from (select 0::float a, 1 b except select -(0::float), 1)", [(0,)]),
-    ("select count(*) from (select 0::float a, 1 b intersect select -(0::float), 1)", [(1,)]),
+    ("select count(*) from (select [0::float]::array(float) a "
+     "union select ['-0'::float]::array(float))", [(1,)]),
+    ("select count(*) from (select [0::float]::array(float) a "
+     "except select ['-0'::float]::array(float))", [(0,)]),
+    ("select count(*) from (select [0::float]::array(float) a "
+     "intersect select ['-0'::float]::array(float))", [(1,)]),
     ("select a, b, c from (select 1 a, 2 b union all by name select 3 a, 'x' c) order by a",
      [(1, 2, None), (3, None, "x")]),
     ("select count(*) from (select 1 a union all (select 2 union all select 3 limit 1))", [(2,)]),
@@ -342,6 +346,9 @@ SIDES = {
          [(1, None), (2, True), (3, False), (None, False)]),
         ("select id, id not in (select 2) from a group by rollup (id) order by 1",
          [(1, True), (2, False), (3, True), (None, None)]),
+        ("select id is null, count(*) from a join b using (id) group by rollup (id) order by 1, 2",
+         [(False, 1), (False, 1), (True, 2)]),
+        ("select id from a group by rollup (id) having id is null", [(None,)]),
         ("select id from a where (id, id) not in (select id, id from b)", [(1,)]),
         ("select a.id from a left join b on a.id = b.id "
          "where (b.id, a.id) in (select id, id from b) order by 1", [(2,), (3,)]),
