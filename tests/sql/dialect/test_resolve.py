@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from sql import bindings, errors
+from sql import bindings, engine, errors
 from sql.dialect import (
     expressions,
     formats,
@@ -543,6 +543,13 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
 )
 def test_a_query_that_means_nothing_here_is_refused(text: str, code: str) -> None:
     assert refused(text).code == code
+
+
+@pytest.mark.parametrize("tail", ["limit 0", "offset 1", "limit 1 offset 1"])
+def test_a_correlated_aggregate_whose_row_is_left_out_is_not_that_row(tail: str) -> None:
+    """The engine has no form for it; what it says becomes 002031."""
+    with pytest.raises(engine.EngineFault):
+        rows(f"select id, (select count(*) from u where u.id = t.id {tail}) from t")
 
 
 def test_int64_sums_widen_only_where_bounds_do_not_rule_overflow_out() -> None:
