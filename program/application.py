@@ -51,6 +51,7 @@ from server import (
     exchange,
     looplag,
     native,
+    receiving,
 )
 from server.access import (
     arns,
@@ -91,9 +92,11 @@ _OWN_POLICIES: Final = arns.policy_arn("aws", "/", "")
 
 class Application(starlette.applications.Starlette):
     """The ASGI application. entry: the exchange that answers HTTP requests, and recalls those that
-    came before."""
+    came before. receivers: the processes that receive large bodies."""
 
-    def __init__(self, entry: exchange.Exchange, lifespan: Lifespan) -> None:
+    def __init__(
+        self, entry: exchange.Exchange, receivers: receiving.Receivers, lifespan: Lifespan
+    ) -> None:
         super().__init__(
             routes=[starlette.routing.Mount("/", app=entry)],
             lifespan=lifespan,
@@ -103,6 +106,7 @@ class Application(starlette.applications.Starlette):
         """Serves an HTTP request up to the first wait; returns the rest, None if there is none."""
         self.recall = entry.recall
         self.face_of_head = entry.face_of_head
+        self.receivers = receivers
 
     async def __call__(
         self,
@@ -302,9 +306,11 @@ def build(
         request_codes=exchange.REQUEST_CODES,
         monotonic=time.monotonic,
     )
+    receivers = receiving.Receivers()
     return Program(
         application=Application(
             entry,
+            receivers,
             _lifespan(
                 settings,
                 storage,
@@ -316,6 +322,7 @@ def build(
                 sql,
                 lag,
                 jobs,
+                receivers,
             ),
         ),
         storage=storage,
@@ -657,6 +664,7 @@ def _lifespan(
     sql: late_sql.LateSql,
     lag: looplag.LoopLag,
     jobs: scheduler.Scheduler,
+    receivers: receiving.Receivers,
 ) -> Lifespan:
     """Return what starts and stops the tasks beside requests."""
 
@@ -691,6 +699,7 @@ def _lifespan(
             if catalog.store.mounts is not None:
                 catalog.store.mounts.close()
             await catalog.decoder.close()
+            await receivers.close()
             await catalog.store.close()
             await rights.audit_log.stop()
 

@@ -76,7 +76,7 @@ async def _serve(
     server = Server(
         uvicorn.Config(
             program.application,
-            http=connection.Connection,
+            http=connection.Connection,  # type: ignore[arg-type] # asyncio takes a BufferedProtocol
             ws="none",
             lifespan="off",
             access_log=False,

@@ -73,7 +73,7 @@ class Writer(Protocol):
     """Sends a response without ASGI messages: `send_now`, if it `is_ready`; `send_whole`; or
     `begin`, then `write` and `send_file`, then `end`. lines: the headers as they stand in the
     head, each ended by CRLF, with the length among them. `take_body` returns a body that has
-    arrived, `arriving` waits for it, `take_over` lets a thread read the rest of a large one,
+    arrived, `arriving` waits for it, `take_over` lets another process receive a large one's rest,
     `wait_for` sends a response without a task. `expects`: the client waits for `100 Continue`. See
     `server.transport.cycle.Cycle`."""
 
@@ -100,7 +100,7 @@ class Writer(Protocol):
 
     def arriving(self) -> asyncio.Future[None]: ...
 
-    def take_over(self, size_bytes: int) -> blobs.Intake | None: ...
+    async def take_over(self, size_bytes: int) -> blobs.Intake | None: ...
 
     def wait_for(
         self, future: asyncio.Future[Any], step: Callable[[], Awaitable[None] | None]
@@ -319,10 +319,10 @@ class Request:
                 yield data
         self.body_finished = True
 
-    def take_over(self, *, size_bytes: int) -> blobs.Intake | None:
-        """Let a worker thread read the rest of a large body, within a loop over `chunks`.
+    async def take_over(self, *, size_bytes: int) -> blobs.Intake | None:
+        """Let another process receive the rest of a large body, before or in a loop over `chunks`.
 
-        Call `note_taken` once it has read. None for a body whose length is not known to be
+        Call `note_taken` once it has. None for a body whose length is not known to be
         size_bytes, for one that is nearly received, and where only the event loop can read.
         """
         if self.writer is None or b"transfer-encoding" in self.headers.joined:
@@ -330,10 +330,10 @@ class Request:
         left_bytes = size_bytes - self.received_bytes
         if left_bytes < limits.INTAKE_BYTES_MIN or self.content_length != size_bytes:
             return None
-        return self.writer.take_over(left_bytes)
+        return await self.writer.take_over(left_bytes)
 
     def note_taken(self, count: int) -> None:
-        """Count the bytes of the body that a worker thread has read."""
+        """Count the bytes of the body that another process has received."""
         self.received_bytes += count
         self.body_finished = self.received_bytes == self.content_length
 

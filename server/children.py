@@ -53,34 +53,55 @@ async def start(
     whether there is a second socket, both of whose ends block; its FD comes second. variables:
     further ones of its environment.
     """
-    pairs = [socket.socketpair() for _ in range(2 if has_bulk else 1)]
-    ours, *bulk = [pair[0] for pair in pairs]
-    theirs = [pair[1] for pair in pairs]
-    descriptors = [end.fileno() for end in theirs]
+    ends = 2 if has_bulk else 1
+    process, (ours, *bulk) = await _spawn(
+        module, *arguments, ends=ends, leaves_out=leaves_out, **variables
+    )
     try:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                *(("server.starting",) if leaves_out else ()),
-                module,
-                *map(str, descriptors),
-                *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=descriptors,
-                cwd=CHECKOUT,
-                env=environment(os.environ, **variables),
-                start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
-            )
-        finally:
-            for end in theirs:
-                end.close()
         reader, writer = await asyncio.open_connection(sock=ours, limit=buffer_bytes)
     except BaseException:
         for end in (ours, *bulk):
-            end.close()  # a child that had started leaves
+            end.close()  # the child leaves
         raise
     return Child(process, reader, writer, *bulk)
+
+
+async def start_bare(module: str) -> tuple[asyncio.subprocess.Process, socket.socket]:
+    """Start a module with the argument FD, as `start` does; return its process and the server's end
+    of its socket, for callers that pass descriptors over it."""
+    process, (ours,) = await _spawn(module, ends=1, leaves_out=True)
+    return process, ours
+
+
+async def _spawn(
+    module: str, *arguments: str, ends: int, leaves_out: bool, **variables: str
+) -> tuple[asyncio.subprocess.Process, list[socket.socket]]:
+    """Start a module with the arguments FD... ARGUMENTS..., as many FDs as it has ends of sockets;
+    return its process and the server's ends of them."""
+    pairs = [socket.socketpair() for _ in range(ends)]
+    descriptors = [theirs.fileno() for _, theirs in pairs]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            *(("server.starting",) if leaves_out else ()),
+            module,
+            *map(str, descriptors),
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=descriptors,
+            cwd=CHECKOUT,
+            env=environment(os.environ, **variables),
+            start_new_session=True,  # Ctrl-C ends the server, which ends its children in order
+        )
+    except BaseException:
+        for ours, _ in pairs:
+            ours.close()
+        raise
+    finally:
+        for _, theirs in pairs:
+            theirs.close()
+    return process, [ours for ours, _ in pairs]
 
 
 def environment(own: Mapping[str, str], /, **more: str) -> dict[str, str]:

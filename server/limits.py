@@ -99,11 +99,9 @@ WHOLE_BODY_BYTES_MAX: Final = 1024 * 1024
 
 # Responses streamed from files.
 INTAKE_BYTES_MIN: Final = 256 * 1024
-"""From this size on the rest of a body is read by a worker thread, if its connection has no TLS."""
-INTAKE_WAIT_SECONDS: Final = 0.1
-INTAKE_STEPS_MAX: Final = 64
-"""A thread ends its reading when the client sends nothing for that long, or fills a buffer of
-`storage.blobs.READ_BYTES` in more pieces; the event loop goes on."""
+"""From this size on another process receives the rest of a body, if its connection has no TLS."""
+HEAD_READ_BYTES: Final = 72 * 1024
+"""Read at a time where a head may come: with it comes a body up to SMALL_BODY_BYTES_MAX."""
 READ_BYTES: Final = 256 * 1024
 """One read and one write of a streamed body, after which other requests get a turn."""
 COPIED_BYTES: Final = 32 * 1024

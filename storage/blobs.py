@@ -4,8 +4,7 @@ A body of up to INLINE_BYTES_MAX stays in memory and goes into the index with it
 is hashed and written in a worker thread, BATCH_BYTES at a time and at most one batch behind the
 network, into `tmp/`; then fsynced, moved to `blobs/`, and its folder fsynced. Only then may the
 index name it. While all bodies together hold much memory, batches are smaller. A blob never changes
-afterwards. A worker thread may also read the bytes itself, from an Intake: then a body takes one
-hop to a thread, and its bytes are hashed and written from the buffer into which they were received.
+afterwards. Another process may receive the rest of a body from an Intake, and do the same with it.
 
 This module names nothing. A body that is received and then refused must be discarded; files that a
 crash leaves unnamed are removed at the next start.
@@ -20,10 +19,11 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from storage import bodies, checksums, errors
 from storage.batch import Lookup, Store
+from storage.bodyfiles import BodyFile
 from storage.disk import Disk
 from storage.index import Index
 from storage.model import (
@@ -45,13 +45,6 @@ clients would hold a batch each."""
 CROWDED_BATCH_BYTES = 128 << 10
 """A batch then. More than INLINE_BYTES_MAX, so that a small body stays in memory."""
 WORKERS = 8
-READERS_MAX = 6
-"""Threads that read bodies from an Intake, at a time; they have a pool of their own, because they
-wait for clients."""
-READ_BYTES = 1 << 20
-"""The buffer of such a thread."""
-WRITEBACK_BYTES = 4 << 20
-"""A thread that has written so much lets the system start to write it to the disk."""
 COMPARED_AT_ONCE_MAX = 2
 """Pairs of bodies that are compared at a time, so that other work gets a worker thread."""
 PATHS_REMEMBERED = 4096
@@ -61,19 +54,27 @@ FOLDERS = tuple(f"{number:02x}" for number in range(256))
 Result = TypeVar("Result")
 
 
-class Intake(Protocol):
-    """The rest of a body, in the form of a function that a worker thread calls.
+class BodyEnd(NamedTuple):
+    """What became of the rest of a body. taken_bytes: what came of it. digests: if it came whole,
+    of the whole body, whose file is published. error: why it could not be stored."""
 
-    read_into fills a buffer; fewer bytes mean that the event loop has to receive the rest. close is
-    called in the event loop after the last one. size_bytes: the length of the rest.
+    taken_bytes: int
+    digests: dict[str, bytes] | None
+    error: Exception | None = None
+
+
+class Intake(Protocol):
+    """The rest of a body, which another process can receive.
+
+    start lets it: it writes a new file, which begins with the bytes received before, and computes
+    digests by these algorithms. stop ends that before the whole has come.
     """
 
-    @property
-    def size_bytes(self) -> int: ...
+    def start(
+        self, file: BodyFile, received: Sequence[bytes], digests: Iterable[str]
+    ) -> asyncio.Future[BodyEnd]: ...
 
-    def read_into(self, buffer: memoryview) -> int: ...
-
-    def close(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 class Blobs:
@@ -97,12 +98,9 @@ class Blobs:
         self._comparing = asyncio.Semaphore(COMPARED_AT_ONCE_MAX)
         self._published: set[str] = set()
         self._pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="blobs")
-        self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="intake")
-        self._buffers = [memoryview(bytearray()) for _ in range(READERS_MAX)]
 
     def close(self) -> None:
         """Wait for running writes and stop the worker threads."""
-        self._readers.shutdown()
         self._pool.shutdown()
 
     def receive(
@@ -276,40 +274,15 @@ class Blobs:
         """Start blocking work in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._pool, work)
 
-    @property
-    def may_read(self) -> bool:
-        """Whether a worker thread is free to read a body."""
-        return bool(self._buffers)
-
-    def start_reading(
-        self, intake: Intake, work: Callable[[memoryview], None]
-    ) -> asyncio.Future[None]:
-        """Start work in a reader's thread, with a buffer; close intake when it ends, or if no
-        thread can be started.
-
-        Only if one `may_read`. Called by Receiver.
-        """
-        buffer = self._buffers.pop()
-
-        def end(_: object = None) -> None:
-            self._buffers.append(buffer)
-            intake.close()
-
-        try:
-            buffer = buffer or memoryview(bytearray(READ_BYTES))
-            job = asyncio.get_running_loop().run_in_executor(self._readers, work, buffer)
-        except BaseException:
-            # The pool may have queued the work: it keeps this buffer to itself.
-            buffer = memoryview(bytearray())
-            end()
-            raise
-        job.add_done_callback(end)
-        return job
-
     def unlink(self, blob: str) -> None:
         """Remove a blob's file; an absent one is ignored."""
         self._disk.unlink(self.path_of(blob))
         self.note_removed(blob)
+
+    def remove(self, file: BodyFile) -> None:
+        """Remove a file that no record names. Called by Receiver."""
+        file.remove()
+        self.note_removed(file.blob)
 
     def settle(self) -> None:
         """Make every blob read-only that the index names now. Blocks.
@@ -344,16 +317,10 @@ class Blobs:
         """Count bytes that a body takes or gives back. Called by Receiver."""
         self._held_bytes += change_bytes
 
-    def new_file(self) -> _File:
+    def new_file(self) -> BodyFile:
         """Return a new file, named by a fresh id. Called by Receiver."""
         blob = self._new_id()
-        return _File(
-            blobs=self,
-            disk=self._disk,
-            blob=blob,
-            aside=self._scratch / blob,
-            place=self.path_of(blob),
-        )
+        return BodyFile(disk=self._disk, aside=self._scratch / blob, place=self.path_of(blob))
 
     def _slice(self, segment: Segment, lookup: Lookup) -> bytes | FileSlice:
         if not segment.indexed:
@@ -436,16 +403,17 @@ class Receiver:
 
     def __init__(self, *, blobs: Blobs, digests: frozenset[str]) -> None:
         self._blobs = blobs
+        self._algorithms = digests
         self._digester = checksums.Digester(digests)
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
         self._held_bytes = 0
         self._size_bytes = 0
-        self._file: _File | None = None
-        self._job: asyncio.Future[None] | None = None
+        self._file: BodyFile | None = None
+        self._intake: Intake | None = None
+        self._digests: dict[str, bytes] | None = None
+        self._job: asyncio.Future[Any] | None = None
         self._finished = False
-        self._published = False
-        self._aborted = False
 
     @property
     def size_bytes(self) -> int:
@@ -464,30 +432,30 @@ class Receiver:
             self._begin(self._blobs.start(lambda: self._work(file, pieces, last=False)))
 
     @property
-    def may_read(self) -> bool:
-        """Whether `write_from` can be called."""
-        return self._blobs.may_read
+    def is_new(self) -> bool:
+        """Whether `write_from` may be called: no byte has been hashed or written."""
+        return self._file is None and self._job is None
 
     async def write_from(self, intake: Intake) -> int:
-        """Take the next bytes as a worker thread reads them from intake; return how many came.
+        """Let another process receive the rest of the body; return how many bytes came.
 
-        If these are all that intake has, the body is complete and durable: only `finish` may
-        follow. Closes intake.
+        If these are all, the body is complete and durable. Then, and if they are not, only `finish`
+        or `abort` may follow. Raises DiskFull, and what the process's end raises.
         """
-        try:
-            await self._end_job()
-        except BaseException:
-            intake.close()
-            raise
-        if not self._blobs.may_read:  # another body has taken the last thread meanwhile
-            intake.close()
-            return 0
-        size_bytes = self._size_bytes
+        assert self.is_new, "the process computes the digests of the whole body"
         pieces, file = self._take()
-        work = functools.partial(self._read, file, pieces, intake)
-        self._begin(self._blobs.start_reading(intake, work))
+        self._intake = intake
+        job = intake.start(file, pieces, self._algorithms)
+        self._begin(job)
         await self._end_job()
-        return self._size_bytes - size_bytes
+        stored = job.result()
+        if stored.error is not None:
+            raise stored.error
+        self._size_bytes += stored.taken_bytes
+        if stored.digests is not None:
+            self._blobs.note_published(file.blob)
+            self._digests = stored.digests
+        return stored.taken_bytes
 
     async def finish(self) -> Received:
         """Return the body, durable but not yet named. Raises DiskFull."""
@@ -511,9 +479,11 @@ class Receiver:
                 digests=self._digester.digests(),
             )
         pieces, file = self._take()
-        if not self._published:
-            self._begin(self._blobs.start(lambda: self._work(file, pieces, last=True)))
-            await self._end_job()
+        if self._digests is not None:
+            return _received_file(file.blob, self._size_bytes, self._digests)
+        assert self._intake is None, "a process has the digests of a part"
+        self._begin(self._blobs.start(lambda: self._work(file, pieces, last=True)))
+        await self._end_job()
         return _received_file(file.blob, self._size_bytes, self._digester.digests())
 
     async def abort(self) -> None:
@@ -524,7 +494,8 @@ class Receiver:
         """
         self._pieces = []
         self._waiting_bytes = 0
-        self._aborted = True
+        if self._intake is not None:
+            self._intake.stop()
         try:
             with contextlib.suppress(Exception):
                 await self._end_job()
@@ -532,14 +503,14 @@ class Receiver:
             self._hold(0)
         if self._file is not None:
             file, self._file = self._file, None
-            await self._blobs.run(file.remove)
+            await self._blobs.run(lambda: self._blobs.remove(file))
 
     async def _end_job(self) -> None:
         if self._job is not None:
             await asyncio.shield(self._job)
             self._job = None
 
-    def _begin(self, job: asyncio.Future[None]) -> None:
+    def _begin(self, job: asyncio.Future[Any]) -> None:
         """Take a job that works on the bytes of `_take`."""
         self._job = job
         job.add_done_callback(lambda _: self._hold(self._waiting_bytes))
@@ -549,13 +520,13 @@ class Receiver:
         self._blobs.note_held(size_bytes - self._held_bytes)
         self._held_bytes = size_bytes
 
-    def _take(self) -> tuple[list[bytes], _File]:
+    def _take(self) -> tuple[list[bytes], BodyFile]:
         pieces, self._pieces, self._waiting_bytes = self._pieces, [], 0
         if self._file is None:
             self._file = self._blobs.new_file()
         return pieces, self._file
 
-    def _work(self, file: _File, pieces: Sequence[bytes], *, last: bool) -> None:
+    def _work(self, file: BodyFile, pieces: Sequence[bytes], *, last: bool) -> None:
         """Hash and write a batch; runs in a worker thread, one at a time per body."""
         try:
             for piece in pieces:
@@ -563,79 +534,10 @@ class Receiver:
             file.write(b"".join(pieces))
             if last:
                 file.publish()
+                self._blobs.note_published(file.blob)
         except BaseException:
-            file.remove()
+            self._blobs.remove(file)
             raise
-
-    def _read(
-        self, file: _File, pieces: Sequence[bytes], intake: Intake, buffer: memoryview
-    ) -> None:
-        """Read, hash and write until intake has no more; runs in a worker thread."""
-        if self._aborted:
-            return
-        try:
-            self._work(file, pieces, last=False)
-            left_bytes = intake.size_bytes
-            while left_bytes and not self._aborted:
-                wanted = min(left_bytes, len(buffer))
-                count = intake.read_into(buffer[:wanted])
-                data = buffer[:count]
-                self._digester.update(data)
-                file.write(data)
-                self._size_bytes += count
-                left_bytes -= count
-                if count < wanted:
-                    break
-            if not left_bytes:
-                file.publish()
-                self._published = True
-        except BaseException:
-            file.remove()
-            raise
-
-
-class _File:
-    """A blob file that is written in `tmp/` and moved to `blobs/`."""
-
-    def __init__(self, *, blobs: Blobs, disk: Disk, blob: str, aside: Path, place: Path) -> None:
-        self.blob = blob
-        self._blobs = blobs
-        self._disk = disk
-        self._aside = aside
-        self._place = place
-        self._descriptor: int | None = None
-        self._size_bytes = 0
-        self._passed_bytes = 0
-
-    def write(self, data: bytes | memoryview) -> None:
-        if self._descriptor is None:
-            self._descriptor = self._disk.create(self._aside)
-        self._disk.write(self._descriptor, data)
-        self._size_bytes += len(data)
-        if self._size_bytes - self._passed_bytes >= WRITEBACK_BYTES:
-            # Otherwise `publish` waits for the whole body at its end.
-            self._disk.start_writeback(self._descriptor, self._passed_bytes, self._size_bytes)
-            self._passed_bytes = self._size_bytes
-
-    def publish(self) -> None:
-        assert self._descriptor is not None, "nothing was written"
-        self._disk.fsync(self._descriptor)
-        self._close()
-        self._disk.move(self._aside, self._place)
-        self._blobs.note_published(self.blob)
-        # A move is durable only once its folder is: without this a crash loses a body that the
-        # index names.
-        self._disk.fsync_folder(self._place.parent)
-
-    def remove(self) -> None:
-        self._close()
-        self._disk.unlink(self._aside)
-        self._blobs.unlink(self.blob)
-
-    def _close(self) -> None:
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            self._disk.close(descriptor)
 
 
 def _received_file(blob: str, size_bytes: int, digests: dict[str, bytes]) -> Received:

@@ -42,17 +42,12 @@ def check_size(size_bytes: int | None, request: asgi.Request, *, beside_bytes: i
         raise _too_large(size_bytes)
 
 
-INTAKE_AGAIN_BYTES: Final = 8 << 20
-"""What the event loop receives of a body, after a worker thread left it the rest, before a thread
-reads again."""
-
-
 class BodySource(Protocol):
     """The source of a body: a request, or the file of a form."""
 
     def chunks(self) -> AsyncIterator[bytes]: ...
 
-    def take_over(self, *, size_bytes: int) -> blobs.Intake | None: ...
+    async def take_over(self, *, size_bytes: int) -> blobs.Intake | None: ...
 
     def note_taken(self, count: int) -> None: ...
 
@@ -78,8 +73,10 @@ async def receive(
     decoder = payload.decoder(verify_hash=False)
     limit_bytes = OBJECT_BYTES_MAX if size_bytes is None else size_bytes
     receiver = store.receive(size_hint=size_bytes, digests=frozenset(wanted))
-    intake_from = OBJECT_BYTES_MAX if payload.framed or size_bytes is None else 0
+    may_pass = not payload.framed and size_bytes is not None
     try:
+        if may_pass:
+            await _pass_on(source, receiver, limit_bytes)
         async for data in source.chunks():
             for step in _steps(payload, data):
                 plain = decoder.feed(step)
@@ -91,9 +88,8 @@ async def receive(
                     await receiver.write(plain)
                 if step is not data:
                     await asyncio.sleep(0)
-            if size_bytes is not None and receiver.size_bytes >= intake_from:
-                await _take_over(source, receiver, size_bytes)
-                intake_from = receiver.size_bytes + INTAKE_AGAIN_BYTES
+            if may_pass and receiver.is_new:
+                await _pass_on(source, receiver, limit_bytes)
         trailers = decoder.finish()
         if size_bytes is not None and receiver.size_bytes != size_bytes:
             raise _incomplete(size_bytes)
@@ -106,11 +102,9 @@ async def receive(
         raise
 
 
-async def _take_over(source: BodySource, receiver: blobs.Receiver, size_bytes: int) -> None:
-    """Let a worker thread read what is left of a body, hash and write it, if it can."""
-    if not receiver.may_read:
-        return
-    intake = source.take_over(size_bytes=size_bytes)
+async def _pass_on(source: BodySource, receiver: blobs.Receiver, size_bytes: int) -> None:
+    """Let another process receive what is left of a large body, if it can."""
+    intake = await source.take_over(size_bytes=size_bytes)
     if intake is not None:
         source.note_taken(await receiver.write_from(intake))
 

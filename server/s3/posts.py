@@ -58,7 +58,7 @@ class Form:
         self._decoder.finish()
         raise AssertionError("a body without a file does not finish")
 
-    def take_over(self, *, size_bytes: int) -> None:
+    async def take_over(self, *, size_bytes: int) -> None:
         """Return None: the end of a file in a form has to be searched for."""
 
     def note_taken(self, count: int) -> None:

@@ -40,7 +40,7 @@ from typing import Any, Final, TypeAlias
 
 import httptools
 
-from server import asgi, dispatch, errors, held, limits, targets
+from server import asgi, dispatch, errors, held, limits, receiving, targets
 from server.transport import cycle as cycles
 from server.transport import intake as intakes
 from server.transport import turns
@@ -82,10 +82,14 @@ FaceOfHead: TypeAlias = Callable[[bytes, Headers], str]
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _INT = struct.Struct("i")
 
+_BUFFER: Final = memoryview(bytearray(limits.READ_BYTES))
+"""Where all connections receive: what the event loop writes there is copied before it waits."""
+_HEAD_BUFFER: Final = _BUFFER[: limits.HEAD_READ_BYTES]
+
 access_log = logging.getLogger("boathouse.access")
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection. Built by uvicorn: config has the application, server_state what all
     connections share (`connections`, `tasks`, `total_requests`), app_state the lifespan's state.
 
@@ -111,6 +115,7 @@ class Connection(asyncio.Protocol):
         )
         self._recall: Recall = getattr(config.loaded_app, "recall", _recall_nothing)
         self._face_of_head: FaceOfHead = getattr(config.loaded_app, "face_of_head", _no_face)
+        self._receivers: receiving.Receivers | None = getattr(config.loaded_app, "receivers", None)
         self._server = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_event_loop()
@@ -201,6 +206,14 @@ class Connection(asyncio.Protocol):
             self._unblock()
         if self._duplicate is not None:
             self._duplicate.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the event loop is to receive the next bytes, of which little is a body's
+        beginning: the rest of a large one another process receives."""
+        return _HEAD_BUFFER if self._between or self._in_head else _BUFFER
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(_BUFFER[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self._dropping:
@@ -438,27 +451,34 @@ class Connection(asyncio.Protocol):
         await self._turns.take()
 
     def resume_reading(self) -> None:
-        """Resume reading the body from the socket, unless a thread reads it."""
+        """Resume reading the body from the socket, unless another process does."""
         if self._read_paused and self._intake is None:
             self._read_paused = False
             self.transport.resume_reading()
 
-    def take_over(self, cycle: cycles.Cycle, size_bytes: int) -> intakes.SocketIntake | None:
-        """Let a thread read the rest of the body, size_bytes, until it closes the intake.
+    async def take_over(self, cycle: cycles.Cycle, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let another process receive the rest of the body, size_bytes.
 
-        None with TLS, and if the event loop has to go on reading, also because the process has no
-        descriptor left.
+        None with TLS, and if the event loop has to go on reading, also because this process has no
+        descriptor left, or no other process can be started.
         """
-        if not self.is_plain or cycle is not self.newest or self.transport.is_closing():
+        receivers = self._receivers
+        if not self.is_plain or receivers is None or cycle is not self.newest:
             return None
-        assert self._intake is None, "one thread reads a body"
+        self._pause_reading()
+        if not receivers.is_ready and not await receivers.start():
+            return None
+        if self.transport.is_closing() or cycle.has_news():
+            return None
+        assert self._intake is None, "one process reads a body"
         bare = self.transport.get_extra_info("socket")
         try:
             own = socket.fromfd(bare.fileno(), bare.family, bare.type)
         except OSError:
             return None
-        self._pause_reading()
-        self._intake = intakes.SocketIntake(own, size_bytes=size_bytes, ended=self._go_on_behind)
+        self._intake = intakes.SocketIntake(
+            own, receivers, size_bytes=size_bytes, ended=self._go_on_behind
+        )
         return self._intake
 
     def end_after(self, cycle: cycles.Cycle) -> None:
@@ -561,14 +581,18 @@ class Connection(asyncio.Protocol):
             return
 
     def _go_on_behind(self, intake: intakes.SocketIntake) -> None:
-        """Read the connection again behind what a thread has read of the newest body."""
+        """Read the connection again behind what another process has read of the newest body."""
         self._intake = None
         if self.transport.is_closing():
             return
-        self._received_bytes += intake.taken_bytes
+        taken_bytes = intake.taken_bytes
+        if taken_bytes is None:  # nothing tells where the next request begins
+            self.transport.abort()
+            return
+        self._received_bytes += taken_bytes
         # httptools cannot skip bytes: a fresh parser begins behind them.
         self._parser = _new_parser(self)
-        left_bytes = intake.size_bytes - intake.taken_bytes
+        left_bytes = intake.size_bytes - taken_bytes
         if left_bytes:
             self._resuming = True
             self._parser.feed_data(FRAMED_BY_LENGTH % left_bytes)
@@ -778,8 +802,9 @@ class Connection(asyncio.Protocol):
             return None
         newest, intake = self.newest, self._intake
         if intake is not None:
-            moved_bytes = self._received_bytes + intake.taken_bytes
-            return ("send", moved_bytes, 0) if intake.is_reading else None
+            if not intake.waits_for_client:
+                return None
+            return "send", self._received_bytes + (intake.taken_bytes or 0), 0
         if self._in_head or self._between:
             if self._between and self._answering is None:
                 return "ask", self._answered, 0

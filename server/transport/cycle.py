@@ -71,8 +71,9 @@ class Outlet(Protocol):
     def resume_reading(self) -> None:
         """Resume reading the body from the socket."""
 
-    def take_over(self, cycle: Cycle, size_bytes: int) -> intakes.SocketIntake | None:
-        """Let a thread read the rest of the body, size_bytes; None if the event loop has to."""
+    async def take_over(self, cycle: Cycle, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let another process receive the rest of the body, size_bytes; None if the event loop has
+        to. Reading is paused then."""
 
     def end_after(self, cycle: Cycle) -> None:
         """Take no further request, and close once the client can read this whole answer."""
@@ -220,8 +221,8 @@ class Cycle:
         self.buffered_bytes = 0
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def take_over(self, size_bytes: int) -> intakes.SocketIntake | None:
-        """Let a worker thread read the rest of the body, size_bytes, from the socket.
+    async def take_over(self, size_bytes: int) -> intakes.SocketIntake | None:
+        """Let another process receive the rest of the body, size_bytes, from the socket.
 
         None with TLS, and for a connection that ends after this request: its parser must see the
         whole body.
@@ -234,8 +235,10 @@ class Cycle:
             or not self.keep_alive
         ):
             return None
-        self._begin_body()
-        return self._outlet.take_over(self, size_bytes)
+        intake = await self._outlet.take_over(self, size_bytes)
+        if intake is not None:
+            self._begin_body()
+        return intake
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the request's body. Bytes that arrive after the answer are dropped."""
@@ -279,7 +282,7 @@ class Cycle:
     async def receive(self) -> dict[str, Any]:
         """Return ASGI's next event: bytes of the body, its end, or the client's disconnection."""
         self._begin_body()
-        while not self._has_news():
+        while not self.has_news():
             self._outlet.resume_reading()
             self._event = event = asyncio.Event()
             await event.wait()
@@ -415,7 +418,8 @@ class Cycle:
             self.expects = False
             self._outlet.transport.write(CONTINUE)
 
-    def _has_news(self) -> bool:
+    def has_news(self) -> bool:
+        """Whether `receive` returns at once."""
         return bool(
             self._chunks
             or (self.request_complete and not self._whole)

@@ -1,70 +1,96 @@
-"""engine: the rest of a request's body, read from the socket by a worker thread.
+"""engine: the rest of a request's body, received by another process from the connection's socket.
 
-While a SocketIntake is open, the event loop does not read the connection. The thread reads a
-descriptor of its own, which stays valid when the connection is lost. It waits for a client that
-sends nothing for `limits.INTAKE_WAIT_SECONDS` only once, and takes `limits.INTAKE_STEPS_MAX` pieces
-for a buffer: after that the event loop receives what is left, by its own rules for slow, stopped
-and lost clients. Never reads past the body.
+While a SocketIntake is open, the event loop does not read the connection. The process has a
+descriptor of its own, and never reads past the body. The event loop still sees what the client does
+of it: how much the process has written, and whether bytes wait in the system.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import fcntl
 import socket
-from collections.abc import Callable
+import struct
+import termios
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from server import limits
+from server import receiving
+from storage.blobs import BodyEnd
+from storage.bodyfiles import BodyFile
 
-UNREADABLE: Final = (OSError,)
-"""TimeoutError of a client that sends nothing, and the errors of a lost connection."""
+_INT: Final = struct.Struct("i")
 
 
 class SocketIntake:
-    """See the module. Mutable: `taken_bytes` is what threads have read, of size_bytes; `is_reading`
-    says that a thread waits for the client, not for the disk.
+    """See the module. Mutable: it is started once, and ends by itself, when the process answers.
 
-    own: the connection's socket under a descriptor that it closes. ended: called in the
-    event loop when no thread reads any more.
+    own: the connection's socket under a descriptor that it closes. size_bytes: the length of the
+    rest. ended: called in the event loop at the end; until then nothing else may read the socket.
     """
 
     def __init__(
-        self, own: socket.socket, *, size_bytes: int, ended: Callable[[SocketIntake], None]
+        self,
+        own: socket.socket,
+        receivers: receiving.Receivers,
+        *,
+        size_bytes: int,
+        ended: Callable[[SocketIntake], None],
     ) -> None:
-        own.settimeout(limits.INTAKE_WAIT_SECONDS)
         self._socket = own
+        self._receivers = receivers
         self._ended = ended
-        self._is_stopped = False
-        self.is_reading = False
+        self._file: BodyFile | None = None
+        self._begun_bytes = 0
+        self._transfer: receiving.BodyTransfer | None = None
         self.size_bytes = size_bytes
-        self.taken_bytes = 0
 
-    def read_into(self, buffer: memoryview) -> int:
-        """Fill buffer with the next bytes of the body; return how many came. Blocks.
+    def start(
+        self, file: BodyFile, received: Sequence[bytes], digests: Iterable[str]
+    ) -> asyncio.Future[BodyEnd]:
+        """Let a process receive the rest into a new file, behind what was received before."""
+        self._file = file
+        self._begun_bytes = sum(map(len, received))
+        self._transfer = self._receivers.receive(
+            self._socket.fileno(),
+            size_bytes=self.size_bytes,
+            received=received,
+            digests=digests,
+            file=file,
+        )
+        self._transfer.ended.add_done_callback(self._end)
+        return self._transfer.ended
 
-        Fewer than the buffer takes mean that the event loop has to receive the rest.
-        """
-        buffer = buffer[: self.size_bytes - self.taken_bytes]
-        size_bytes = 0
-        self.is_reading = True
-        for _ in range(limits.INTAKE_STEPS_MAX):
-            if self._is_stopped:
-                break
-            try:
-                count = self._socket.recv_into(buffer[size_bytes:])
-            except UNREADABLE:
-                break
-            size_bytes += count
-            self.taken_bytes += count
-            if not count or size_bytes == len(buffer):
-                break
-        self.is_reading = False
-        return size_bytes
+    @property
+    def taken_bytes(self) -> int | None:
+        """What of the rest was taken from the socket; None if the process was lost."""
+        if self._transfer is not None and self._transfer.ended.done():
+            ended = self._transfer.ended
+            if ended.cancelled() or ended.exception() is not None:
+                return None
+            return ended.result().taken_bytes
+        written_bytes = 0 if self._file is None else self._file.written_bytes() or 0
+        return max(written_bytes - self._begun_bytes, 0)
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client owes more of the body, and nothing waits for the process."""
+        if self._transfer is None or self._transfer.ended.done():
+            return False
+        if self.taken_bytes == self.size_bytes:
+            return False
+        with contextlib.suppress(OSError):
+            answer = fcntl.ioctl(self._socket.fileno(), termios.FIONREAD, bytes(_INT.size))
+            (waiting_bytes,) = _INT.unpack(answer)
+            return bool(waiting_bytes == 0)
+        return True
 
     def stop(self) -> None:
-        """Let a thread read no further: the client is lost, or has stopped."""
-        self._is_stopped = True
+        """Let the process read no further: the client is lost, or has stopped."""
+        if self._transfer is not None:
+            self._transfer.stop()
 
-    def close(self) -> None:
-        """Give the connection back to the event loop."""
+    def _end(self, _: asyncio.Future[BodyEnd]) -> None:
         self._socket.close()
         self._ended(self)

@@ -368,7 +368,7 @@ async def create_upload_of_version(storage: Storage, world: World) -> None:
 async def put_part_of_version(storage: Storage, world: World) -> None:
     world.uploads["kept", "v"][1] = len(BIG[2:])
     (upload,) = storage.uploads.list("kept").uploads
-    received = await folders.store_by_thread(storage, BIG[2:])
+    received = await folders.store_by_process(storage, BIG[2:])
     await storage.uploads.put_part("kept", "v", upload.upload_id, 1, received)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from storage import batch, keys, lookups, model, opening, records
 from storage.disk import Disk
+from tests.kit import intakes
 
 Result = TypeVar("Result")
 START_MS = 1_700_000_000_000
@@ -115,35 +116,17 @@ async def put(
     )
 
 
-class Intake:
-    """Bytes in memory that a worker thread reads. stops_after: how many, before it has no more."""
-
-    def __init__(self, data: bytes, *, stops_after: int | None = None) -> None:
-        self.data = memoryview(data)
-        self.size_bytes = len(data)
-        self.left_bytes = len(data) if stops_after is None else stops_after
-        self.closings = 0
-
-    def read_into(self, buffer: memoryview) -> int:
-        count = min(len(buffer), self.left_bytes)
-        buffer[:count] = self.data[:count]
-        self.data = self.data[count:]
-        self.left_bytes -= count
-        return count
-
-    def close(self) -> None:
-        self.closings += 1
-
-
-async def store_by_thread(storage: opening.Storage, data: bytes) -> model.Received:
-    """Receive a whole body that a worker thread reads."""
-    receiver = storage.blobs.receive(size_hint=len(data), digests=MD5)
-    try:
-        assert await receiver.write_from(Intake(data)) == len(data)
-        return await receiver.finish()
-    except BaseException:
-        await receiver.abort()
-        raise
+async def store_by_process(storage: opening.Storage, data: bytes) -> model.Received:
+    """Receive a whole body as another process does, in a thread with this storage's disk."""
+    async with intakes.receivers_of(storage.disk) as receivers:
+        receiver = storage.blobs.receive(size_hint=len(data), digests=MD5)
+        try:
+            with intakes.sending(receivers, data) as sent:
+                assert await receiver.write_from(sent.intake) == len(data)
+            return await receiver.finish()
+        except BaseException:
+            await receiver.abort()
+            raise
 
 
 def get(storage: opening.Storage, key: str, *, bucket: str = "raw") -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -10,20 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from server.receiving_child import STEP_BYTES
 from storage import bodies, checksums, errors
 from storage.blobs import (
     BATCH_BYTES,
     CROWDED_BATCH_BYTES,
     HELD_BYTES_MAX,
     INLINE_BYTES_MAX,
-    READ_BYTES,
-    READERS_MAX,
-    WRITEBACK_BYTES,
 )
+from storage.bodyfiles import WRITEBACK_BYTES
 from storage.disk import Disk
 from storage.model import ByteRange, FileSlice, InlineBody, Segment, SegmentBody
 from storage.opening import Storage
-from tests.kit import folders
+from tests.kit import folders, intakes
 
 ALL = frozenset(checksums.ALGORITHMS)
 
@@ -293,140 +293,87 @@ def test_many_bodies_at_once_hold_bounded_memory(storage: Storage) -> None:
     asyncio.run(receive())
 
 
-class Waiting(folders.Intake):
-    """An Intake that waits for a gate at each reading."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.gate = threading.Event()
-        self.reading = threading.Event()
-
-    def read_into(self, buffer: memoryview) -> int:
-        self.reading.set()
-        self.gate.wait(30)
-        return super().read_into(buffer)
+REST_SIZES = (1, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 2 * WRITEBACK_BYTES + 7)
 
 
-INTAKE_SIZES = (1, READ_BYTES - 1, READ_BYTES, READ_BYTES + 1, 2 * WRITEBACK_BYTES + 7)
-
-
-@pytest.mark.parametrize("first_bytes", [0, 1000, BATCH_BYTES + 5])
-@pytest.mark.parametrize("size_bytes", INTAKE_SIZES)
-def test_a_body_that_a_thread_reads_comes_back_with_its_digests(
+@pytest.mark.parametrize("first_bytes", [0, 1000, BATCH_BYTES - 5])
+@pytest.mark.parametrize("size_bytes", REST_SIZES)
+def test_a_body_that_a_process_receives_comes_back_with_its_digests(
     storage: Storage, tmp_path: Path, first_bytes: int, size_bytes: int
 ) -> None:
     first, rest = body_of(first_bytes), body_of(size_bytes)
 
     async def receive() -> None:
-        receiver = storage.blobs.receive(digests=ALL)
-        if first:
-            await receiver.write(first)
-        intake = folders.Intake(rest)
-        assert await receiver.write_from(intake) == size_bytes
-        assert intake.closings == 1
-        received = await receiver.finish()
+        async with intakes.receivers_of(storage.disk) as receivers:
+            receiver = storage.blobs.receive(digests=ALL)
+            if first:
+                await receiver.write(first)
+            with intakes.sending(receivers, rest) as sent:
+                assert await receiver.write_from(sent.intake) == size_bytes
+                assert sent.endings == 1
+            received = await receiver.finish()
         assert received.size_bytes == len(first) + size_bytes
         assert received.digests == checksums.digest(first + rest, ALL)
         assert storage.blobs.read(received.body) == first + rest
         assert len(folders.blob_files(tmp_path / "data")) == 1
+        assert storage.blobs.held_bytes == 0
 
     asyncio.run(receive())
     assert list((tmp_path / "data" / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("stops_after", [0, 5, READ_BYTES, 2 * READ_BYTES - 1])
-def test_a_body_that_a_thread_leaves_goes_on_in_the_event_loop(
-    storage: Storage, stops_after: int
-) -> None:
-    data = body_of(3 * READ_BYTES)
+def test_many_slow_bodies_are_received_at_once_and_hold_no_memory(storage: Storage) -> None:
+    bodies = [body_of(STEP_BYTES + number) for number in range(20)]
 
     async def receive() -> None:
-        receiver = storage.blobs.receive(digests=ALL)
-        await receiver.write(data[:10])
-        assert (
-            await receiver.write_from(folders.Intake(data[10:], stops_after=stops_after))
-            == stops_after
-        )
-        rest = data[10 + stops_after :]
-        await receiver.write(rest[:100])
-        assert await receiver.write_from(folders.Intake(rest[100:], stops_after=70)) == 70
-        await receiver.write(rest[170:])
-        received = await receiver.finish()
-        assert received.digests == checksums.digest(data, ALL)
-        assert storage.blobs.read(received.body) == data
+        async with intakes.receivers_of(storage.disk) as receivers:
+            with contextlib.ExitStack() as stack:
+                sent = [
+                    stack.enter_context(intakes.sending(receivers, each, sent_bytes=len(each) - 1))
+                    for each in bodies
+                ]
+                files = [storage.blobs.receive(digests=ALL) for _ in bodies]
+                receiving = [
+                    asyncio.create_task(file.write_from(each.intake))
+                    for file, each in zip(files, sent, strict=True)
+                ]
+                for each in sent:
+                    await asyncio.to_thread(each.join)
+                await asyncio.sleep(0.05)
+                assert not any(each.done() for each in receiving)
+                assert storage.blobs.held_bytes == 0
+                await storage.blobs.store(body_of(BATCH_BYTES), digests=ALL)
+                for each in sent:
+                    each.send(1)
+                assert await asyncio.gather(*receiving) == [len(each) for each in bodies]
+            for data, file in zip(bodies, files, strict=True):
+                received = await file.finish()
+                assert storage.blobs.read(received.body) == data
 
     asyncio.run(receive())
 
 
-def test_threads_that_read_bodies_are_bounded(storage: Storage) -> None:
-    """A body beyond the bound is left to the event loop, and other work gets its threads."""
-
-    async def receive() -> None:
-        intakes = [Waiting(body_of(1000)) for _ in range(READERS_MAX)]
-        receivers = [storage.blobs.receive(digests=ALL) for _ in intakes]
-        reading = [
-            asyncio.create_task(receiver.write_from(intake))
-            for receiver, intake in zip(receivers, intakes, strict=True)
-        ]
-        for each in intakes:
-            await asyncio.to_thread(each.reading.wait, 30)
-        late, left = storage.blobs.receive(digests=ALL), folders.Intake(body_of(1000))
-        assert not late.may_read
-        assert await late.write_from(left) == 0
-        assert left.closings == 1
-        await storage.blobs.store(body_of(BATCH_BYTES), digests=ALL)
-        for each in intakes:
-            each.gate.set()
-        assert await asyncio.gather(*reading) == [1000] * READERS_MAX
-        assert late.may_read
-        for receiver in receivers:
-            await receiver.abort()
-
-    asyncio.run(receive())
-
-
-def test_an_aborted_body_ends_its_thread_and_leaves_nothing(
-    storage: Storage, tmp_path: Path
+@pytest.mark.parametrize("sent_bytes", [0, 5, STEP_BYTES, 2 * STEP_BYTES - 1])
+@pytest.mark.parametrize("ending", ["aborts", "loses the client"])
+def test_a_body_that_does_not_come_whole_leaves_nothing(
+    storage: Storage, tmp_path: Path, sent_bytes: int, ending: str
 ) -> None:
-    async def stop() -> None:
-        intake = Waiting(body_of(5 * READ_BYTES))
-        receiver = storage.blobs.receive()
-        reading = asyncio.create_task(receiver.write_from(intake))
-        await asyncio.to_thread(intake.reading.wait, 30)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        assert not intake.closings
-        aborting = asyncio.create_task(receiver.abort())
-        await asyncio.sleep(0)
-        intake.gate.set()
-        await aborting
-        assert intake.closings == 1
-        assert len(intake.data) == 4 * READ_BYTES
-        assert len(storage.blobs._buffers) == READERS_MAX
-
-    asyncio.run(stop())
-    assert folders.blob_files(tmp_path / "data") == set()
-    assert list((tmp_path / "data" / "tmp").iterdir()) == []
-
-
-def test_a_reading_for_which_no_thread_starts_gives_the_connection_back(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
     async def receive() -> None:
-        intake = folders.Intake(body_of(READ_BYTES))
-        receiver = storage.blobs.receive()
-        await receiver.write(b"first")
-        with monkeypatch.context() as patched:
-            patched.setattr(storage.blobs._readers, "submit", refuse)
-            with pytest.raises(RuntimeError):
-                await receiver.write_from(intake)
-        assert intake.closings == 1
-        assert len(storage.blobs._buffers) == READERS_MAX
-        await receiver.abort()
+        async with intakes.receivers_of(storage.disk) as receivers:
+            receiver = storage.blobs.receive()
+            await receiver.write(b"first")
+            with intakes.sending(receivers, body_of(5 * STEP_BYTES), sent_bytes=sent_bytes) as sent:
+                receiving = asyncio.create_task(receiver.write_from(sent.intake))
+                await asyncio.to_thread(sent.join)
+                if ending == "aborts":
+                    receiving.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await receiving
+                else:
+                    sent.client.close()
+                    assert await receiving == sent_bytes
+                await receiver.abort()
+                assert sent.endings == 1
 
     asyncio.run(receive())
     assert folders.blob_files(tmp_path / "data") == set()
@@ -434,15 +381,17 @@ def test_a_reading_for_which_no_thread_starts_gives_the_connection_back(
 
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_a_body_that_a_thread_has_read_is_removed_when_it_is_refused(
+def test_a_body_that_a_process_has_received_is_removed_when_it_is_refused(
     storage: Storage, tmp_path: Path, finished: bool
 ) -> None:
     async def refuse() -> None:
-        receiver = storage.blobs.receive()
-        await receiver.write_from(folders.Intake(body_of(READ_BYTES)))
-        if finished:
-            await receiver.finish()
-        await receiver.abort()
+        async with intakes.receivers_of(storage.disk) as receivers:
+            receiver = storage.blobs.receive()
+            with intakes.sending(receivers, body_of(STEP_BYTES)) as sent:
+                await receiver.write_from(sent.intake)
+            if finished:
+                await receiver.finish()
+            await receiver.abort()
 
     asyncio.run(refuse())
     assert folders.blob_files(tmp_path / "data") == set()
@@ -461,8 +410,8 @@ class Filling(Disk):
         super().write(descriptor, data)
 
 
-@pytest.mark.parametrize("room_bytes", [10, READ_BYTES])
-def test_a_disk_that_fills_while_a_thread_reads_gives_the_connection_back(
+@pytest.mark.parametrize("room_bytes", [3, 10, STEP_BYTES])
+def test_a_disk_that_fills_while_a_process_receives_gives_the_connection_back(
     tmp_path: Path, room_bytes: int
 ) -> None:
     disk = Filling()
@@ -470,14 +419,19 @@ def test_a_disk_that_fills_while_a_thread_reads_gives_the_connection_back(
     disk.room = room_bytes
 
     async def receive() -> None:
-        intake = folders.Intake(body_of(2 * READ_BYTES))
-        receiver = storage.blobs.receive()
-        await receiver.write(b"first")
-        with pytest.raises(errors.DiskFull):
-            await receiver.write_from(intake)
-        assert intake.closings == 1
-        await receiver.abort()
-        assert len(storage.blobs._buffers) == READERS_MAX
+        async with intakes.receivers_of(disk) as receivers:
+            receiver = storage.blobs.receive()
+            await receiver.write(b"first")
+            with intakes.sending(receivers, body_of(2 * STEP_BYTES)) as sent:
+                with pytest.raises(errors.DiskFull, match="no room left"):
+                    await receiver.write_from(sent.intake)
+                assert sent.endings == 1
+            await receiver.abort()
+            disk.room = 1 << 40
+            with intakes.sending(receivers, body_of(2 * STEP_BYTES)) as sent:
+                receiver = storage.blobs.receive()
+                assert await receiver.write_from(sent.intake) == 2 * STEP_BYTES
+            await receiver.abort()
 
     asyncio.run(receive())
     assert list((tmp_path / "data" / "tmp").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Large bodies over the wire, which worker threads receive: what is checked of them, and what
+"""Large bodies over the wire, which other processes receive: what is checked of them, and what
 follows them on their connection."""
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from server import receiving
 from storage import blobs
 from tests.kit import s3 as kit
 from tests.kit import waits
@@ -31,7 +32,7 @@ WRONG_CRC32 = base64.b64encode(bytes(4)).decode()
 
 @pytest.fixture
 def stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What worker threads read of bodies, each time."""
+    """What other processes received of bodies, each time."""
     taken: list[int] = []
     write_from = blobs.Receiver.write_from
 
@@ -117,20 +118,20 @@ def test_a_large_body_with_a_wrong_digest_leaves_nothing(
     connection.close()
 
 
-def test_more_large_bodies_at_once_than_threads_are_all_whole(
+def test_more_large_bodies_at_once_than_processes_are_all_whole(
     store: kit.ObjectStore, bucket: str, stretches: list[int]
 ) -> None:
     def send(number: int) -> tuple[int, str]:
         answer = kit.call(store, "PUT", f"/{bucket}/{number}", body=BODY)
         return answer.status, answer.headers["etag"]
 
-    count = blobs.READERS_MAX * 2
+    count = receiving.PROCESSES_MAX * 4
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         assert list(pool.map(send, range(count))) == [(200, ETAG)] * count
     assert stretches
 
 
-def test_large_parts_are_received_by_threads(s3: Any, bucket: str, stretches: list[int]) -> None:
+def test_large_parts_are_received_by_processes(s3: Any, bucket: str, stretches: list[int]) -> None:
     named = {"Bucket": bucket, "Key": "k"}
     upload = {**named, "UploadId": s3.create_multipart_upload(**named)["UploadId"]}
     sizes = (5 * MIB, 5 * MIB + 1, MIB)

@@ -1,4 +1,4 @@
-"""Bodies that a worker thread reads from the socket, and what follows them on the connection."""
+"""Bodies that another process reads from the socket, and what follows them on the connection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import contextlib
 import errno
 import os
 import socket
+from pathlib import Path
 
 import pytest
 import uvicorn
 import uvloop
 
-from server import asgi, errors, limits
+from server import asgi, errors, limits, receiving
 from server.transport import connection, watch
+from storage.bodyfiles import BodyFile
+from storage.disk import Disk
+from tests.kit import intakes
 from tests.kit.waits import WAIT_SECONDS
 
 LOOPS = pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
@@ -22,33 +26,39 @@ SIZES = [limits.INTAKE_BYTES_MIN + MIB, MIB - 1, MIB, MIB + 1, 5 * MIB + 17]
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
-class Reading:
-    """An application whose threads read bodies; it answers with how many bytes came.
+class Taking:
+    """An application whose bodies others receive; it answers with how many bytes came.
 
-    bodies: those that came whole. stretches: what threads read at a time. Mutable.
+    bodies: those that came whole. stretches: what others received of each. Mutable.
     """
 
-    def __init__(self, *, buffer_bytes: int = MIB) -> None:
-        self.buffer_bytes = buffer_bytes
+    def __init__(self, folder: Path, *, start: receiving.Start | None = None) -> None:
+        self.folder = folder
+        self.receivers = receiving.Receivers(start or intakes.threads(Disk()))
         self.bodies: list[bytes] = []
         self.stretches: list[int] = []
         self.outcomes: list[str] = []
-        self.is_reading = False
+        self.files: list[BodyFile] = []
 
     async def __call__(self, scope, receive, send):
         request = asgi.Request(scope, receive, request_id="r")
         body = bytearray()
         status = 200
         try:
+            if request.content_length is not None:
+                body = await self._take_over(request, body)
             async for data in request.chunks():
                 body += data
                 if request.content_length is not None:
-                    await self._take_over(request, body)
+                    body = await self._take_over(request, body)
         except errors.BodyStalled:
             status = 400
         except errors.ClientDisconnected:
             self.outcomes.append("disconnected")
             return
+        except receiving.ProcessLost:
+            self.outcomes.append("lost")
+            status = 500
         self.outcomes.append("whole" if status == 200 else "stalled")
         self.bodies.append(bytes(body))
         answer = b"%d" % len(body)
@@ -57,27 +67,18 @@ class Reading:
         await send({"type": "http.response.body", "body": answer})
 
     async def _take_over(self, request, body):
-        intake = request.take_over(size_bytes=request.content_length)
+        intake = await request.take_over(size_bytes=request.content_length)
         if intake is None:
-            return
-
-        def read() -> bytes:
-            self.is_reading = True
-            buffer = memoryview(bytearray(self.buffer_bytes))
-            taken = bytearray()
-            count = wanted = -1
-            while count == wanted and len(taken) < intake.size_bytes:
-                wanted = min(len(buffer), intake.size_bytes - len(taken))
-                count = intake.read_into(buffer)
-                taken += buffer[:count]
-            self.is_reading = False
-            return bytes(taken)
-
-        taken = await asyncio.get_running_loop().run_in_executor(None, read)
-        intake.close()
-        body += taken
-        self.stretches.append(len(taken))
-        request.note_taken(len(taken))
+            return body
+        name = str(len(self.files))
+        file = BodyFile(disk=Disk(), aside=self.folder / name, place=self.folder / f"{name}.whole")
+        self.files.append(file)
+        stored = await intake.start(file, [bytes(body)], ())
+        self.stretches.append(stored.taken_bytes)
+        request.note_taken(stored.taken_bytes)
+        if stored.digests is None:
+            return bytearray(file.aside.read_bytes() if file.aside.exists() else b"")
+        return bytearray(file.place.read_bytes())
 
 
 @contextlib.asynccontextmanager
@@ -86,7 +87,11 @@ async def serving(app):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
-            app, http=connection.Connection, lifespan="off", log_level="critical"
+            app,
+            http=connection.Connection,
+            lifespan="off",
+            log_level="critical",
+            proxy_headers=False,
         )
         running = uvicorn.Server(config)
         task = asyncio.create_task(running._serve(sockets=[listener]))
@@ -98,6 +103,7 @@ async def serving(app):
             writer.close()
             running.should_exit = running.force_exit = True
             await task
+            await app.receivers.close()
 
 
 async def until(condition):
@@ -125,9 +131,9 @@ def answered(size_bytes: int) -> tuple[bytes, bytes]:
 
 
 @LOOPS
-def test_bodies_arrive_whole_and_their_connection_serves_on(runner):
+def test_bodies_arrive_whole_and_their_connection_serves_on(runner, tmp_path):
     bodies = [os.urandom(size_bytes) for size_bytes in (*SIZES, 10, 2 * MIB)]
-    app = Reading()
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
@@ -141,10 +147,9 @@ def test_bodies_arrive_whole_and_their_connection_serves_on(runner):
 
 
 @LOOPS
-@pytest.mark.parametrize("buffer_bytes", [1000, 3 * MIB])
-def test_requests_behind_a_body_are_answered_in_their_order(runner, buffer_bytes):
+def test_requests_behind_a_body_are_answered_in_their_order(runner, tmp_path):
     bodies = [os.urandom(2 * MIB), os.urandom(MIB), b"small", os.urandom(MIB + 1)]
-    app = Reading(buffer_bytes=buffer_bytes)
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
@@ -159,46 +164,47 @@ def test_requests_behind_a_body_are_answered_in_their_order(runner, buffer_bytes
 
 
 @LOOPS
-def test_a_client_that_pauses_is_left_to_the_event_loop_and_taken_over_again(runner):
+def test_a_client_that_pauses_is_waited_for(runner, tmp_path):
     body = os.urandom(6 * MIB)
-    app = Reading()
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
-            writer.write(put(len(body)) + body[: 2 * MIB])
-            await until(lambda: app.stretches)
-            writer.write(body[2 * MIB : 4 * MIB])
-            await until(lambda: len(app.stretches) >= 2)
-            writer.write(body[4 * MIB :])
+            for start in range(0, len(body), 2 * MIB):
+                writer.write((b"" if start else put(len(body))) + body[start : start + 2 * MIB])
+                written = min(start + 2 * MIB, len(body) - 1)
+                await until(lambda written=written: app.files and at_least(app, written))
             assert await answer_of(reader) == answered(len(body))
             writer.write(GET)
             assert await answer_of(reader) == answered(0)
 
     runner(talk())
     assert app.bodies == [body, b""]
+    assert len(app.stretches) == 1
+
+
+def at_least(app: Taking, size_bytes: int) -> bool:
+    """Return whether so much of the newest body is written."""
+    written_bytes = app.files[-1].written_bytes()
+    return app.files[-1].place.exists() or (written_bytes or 0) >= size_bytes
 
 
 @LOOPS
-def test_a_client_that_sends_little_at_a_time_does_not_hold_a_thread(runner, monkeypatch):
-    monkeypatch.setattr(limits, "INTAKE_WAIT_SECONDS", WAIT_SECONDS)
-    monkeypatch.setattr(limits, "INTAKE_STEPS_MAX", 8)
+def test_what_a_client_owes_counts_while_nothing_of_it_waits_for_the_process(runner, tmp_path):
     size_bytes = limits.INTAKE_BYTES_MIN + 100
-    app = Reading()
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, connections):
             writer.write(put(size_bytes) + b"x")
-            await until(lambda: app.is_reading)
+            await until(lambda: app.files and at_least(app, 1))
             (only,) = connections
-            intake = only._intake
-            sent = 1
-            for number in range(1, limits.INTAKE_STEPS_MAX + 1):
+            for sent in range(2, 6):
                 writer.write(b"x")
-                sent += 1
-                await until(lambda number=number: intake.taken_bytes == number)
-            await until(lambda: app.stretches)
-            assert app.stretches == [limits.INTAKE_STEPS_MAX]
-            writer.write(bytes(size_bytes - sent))
+                await until(lambda sent=sent: only._intake.taken_bytes == sent - 1)
+                assert only._intake.waits_for_client
+                assert only._owed()[0] == "send"
+            writer.write(bytes(size_bytes - 5))
             assert await answer_of(reader) == answered(size_bytes)
 
     runner(talk())
@@ -206,13 +212,13 @@ def test_a_client_that_sends_little_at_a_time_does_not_hold_a_thread(runner, mon
 
 @LOOPS
 @pytest.mark.parametrize("ending", ["closes", "ends its sending", "resets"])
-def test_a_client_that_is_lost_within_a_body_is_noticed(runner, ending):
-    app = Reading()
+def test_a_client_that_is_lost_within_a_body_is_noticed(runner, ending, tmp_path):
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (_, writer, connections):
             writer.write(put(8 * MIB) + bytes(2 * MIB))
-            await until(lambda: app.is_reading or app.stretches)
+            await until(lambda: app.files and at_least(app, MIB))
             if ending == "closes":
                 writer.close()
             elif ending == "resets":
@@ -228,15 +234,18 @@ def test_a_client_that_is_lost_within_a_body_is_noticed(runner, ending):
 
 
 @LOOPS
-def test_a_client_that_stops_within_a_body_is_answered(runner):
-    app = Reading()
+@pytest.mark.parametrize("sent_bytes", [0, 2 * MIB])
+def test_a_client_that_stops_within_a_body_is_answered(runner, sent_bytes, tmp_path):
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, connections):
             now = 1000.0
             looking = watch.Watch(connections, idle_seconds=60, monotonic=lambda: now)
-            writer.write(put(8 * MIB) + bytes(2 * MIB))
-            await until(lambda: app.stretches)
+            writer.write(put(8 * MIB, b"Expect: 100-continue"))
+            assert await answer_of(reader) == (b"HTTP/1.1 100 Continue", b"")
+            writer.write(bytes(sent_bytes))
+            await until(lambda: app.files and at_least(app, sent_bytes))
             looking.look()
             now += 59
             looking.look()
@@ -250,9 +259,8 @@ def test_a_client_that_stops_within_a_body_is_answered(runner):
 
 
 @LOOPS
-def test_a_draining_server_ends_a_body_that_a_thread_reads(runner, monkeypatch):
-    monkeypatch.setattr(limits, "INTAKE_WAIT_SECONDS", WAIT_SECONDS)
-    app = Reading()
+def test_a_draining_server_ends_a_body_that_a_process_reads(runner, tmp_path):
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, connections):
@@ -265,7 +273,6 @@ def test_a_draining_server_ends_a_body_that_a_thread_reads(runner, monkeypatch):
             now += limits.DRAIN_SECONDS_MAX
 
             def look() -> bool:
-                writer.write(b"x")  # a thread that waits for a byte reads it before it ends
                 looking.look()
                 return bool(app.outcomes)
 
@@ -277,19 +284,18 @@ def test_a_draining_server_ends_a_body_that_a_thread_reads(runner, monkeypatch):
 
 
 @LOOPS
-def test_a_connection_that_the_server_ends_leaves_no_thread_and_no_descriptor(runner):
-    app = Reading()
+def test_a_connection_that_the_server_ends_leaves_no_descriptor(runner, tmp_path):
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, connections):
             writer.write(put(64 * MIB) + bytes(2 * MIB))
             (only,) = await connected(connections)
-            await until(lambda: only._intake is not None)
+            await until(lambda: app.files and at_least(app, 2 * MIB))
             own = only._intake._socket
             only.give_way()
             await until(lambda: app.outcomes)
             assert own.fileno() == -1
-            assert not app.is_reading
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
 
@@ -303,9 +309,9 @@ async def connected(connections):
 
 
 @LOOPS
-def test_a_client_that_waits_for_100_continue_gets_it_before_the_thread_reads(runner):
+def test_a_client_that_waits_for_100_continue_gets_it_before_the_process_reads(runner, tmp_path):
     body = os.urandom(2 * MIB)
-    app = Reading()
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
@@ -327,8 +333,8 @@ def test_a_client_that_waits_for_100_continue_gets_it_before_the_thread_reads(ru
         put(2 * MIB, b"Connection: close"),
     ],
 )
-def test_the_last_body_of_a_connection_is_read_by_the_event_loop(runner, head):
-    app = Reading()
+def test_the_last_body_of_a_connection_is_read_by_the_event_loop(runner, head, tmp_path):
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
@@ -342,8 +348,8 @@ def test_the_last_body_of_a_connection_is_read_by_the_event_loop(runner, head):
 
 
 @LOOPS
-def test_a_body_is_read_by_the_event_loop_when_no_descriptor_is_left(runner, monkeypatch):
-    app = Reading()
+def test_a_body_is_read_by_the_event_loop_when_no_descriptor_is_left(runner, monkeypatch, tmp_path):
+    app = Taking(tmp_path)
 
     def refuse(*_: object) -> socket.socket:
         raise OSError(errno.EMFILE, "Too many open files")
@@ -362,9 +368,9 @@ def test_a_body_is_read_by_the_event_loop_when_no_descriptor_is_left(runner, mon
 
 
 @LOOPS
-def test_a_body_in_chunks_is_read_by_the_event_loop(runner):
+def test_a_body_in_chunks_is_read_by_the_event_loop(runner, tmp_path):
     chunk = b"%x\r\n%b\r\n" % (MIB, bytes(MIB))
-    app = Reading()
+    app = Taking(tmp_path)
 
     async def talk():
         async with serving(app) as (reader, writer, _):
@@ -375,3 +381,42 @@ def test_a_body_in_chunks_is_read_by_the_event_loop(runner):
 
     runner(talk())
     assert app.stretches == []
+
+
+@LOOPS
+def test_a_body_is_read_by_the_event_loop_where_no_process_can_be_started(runner, tmp_path):
+    async def refuse():
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    app = Taking(tmp_path, start=refuse)
+
+    async def talk():
+        async with serving(app) as (reader, writer, _):
+            for _ in range(receiving.DEATHS_MAX + 1):
+                writer.write(put(2 * MIB) + bytes(2 * MIB) + GET)
+                assert await answer_of(reader) == answered(2 * MIB)
+                assert await answer_of(reader) == answered(0)
+
+    runner(talk())
+    assert app.stretches == []
+
+
+@LOOPS
+def test_a_connection_whose_body_is_lost_with_its_process_is_cut_off(runner, tmp_path):
+    app = Taking(tmp_path)
+
+    async def talk():
+        async with serving(app) as (reader, writer, connections):
+            writer.write(put(8 * MIB) + bytes(2 * MIB))
+            await until(lambda: app.files and at_least(app, 2 * MIB))
+            app.receivers._processes[0]._channel.shutdown(socket.SHUT_RDWR)
+            await until(lambda: not connections)
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        async with serving(app) as (reader, writer, _):
+            writer.write(put(2 * MIB) + bytes(2 * MIB))
+            assert await answer_of(reader) == answered(2 * MIB)
+
+    runner(talk())
+    assert app.outcomes[0] == "lost"
+    assert app.stretches[-1:] > [MIB]
