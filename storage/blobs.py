@@ -404,7 +404,6 @@ class Receiver:
     def __init__(self, *, blobs: Blobs, digests: frozenset[str]) -> None:
         self._blobs = blobs
         self._algorithms = digests
-        self._digester = checksums.Digester(digests)
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
         self._held_bytes = 0
@@ -414,6 +413,11 @@ class Receiver:
         self._digests: dict[str, bytes] | None = None
         self._job: asyncio.Future[Any] | None = None
         self._finished = False
+
+    @functools.cached_property
+    def _digester(self) -> checksums.Digester:
+        """Made at first use: a body that another process receives needs none."""
+        return checksums.Digester(self._algorithms)
 
     @property
     def size_bytes(self) -> int:
