@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +68,9 @@ def test_awscli_syncs_both_ways_and_removes(server: Running, aws: Aws, tmp_path:
         path = source / f"d{number % 3}" / f"f {number}+é.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"body {number}")
+        # S3's times have whole seconds: a file that changed in the second of its PUT is newer.
+        changed_at = time.time() - 2
+        os.utime(path, (changed_at, changed_at))
     aws("s3", "mb", f"s3://{bucket}")
     aws("s3", "sync", "source", f"s3://{bucket}/tree", "--only-show-errors")
     assert aws("s3", "sync", "source", f"s3://{bucket}/tree").stdout == ""
