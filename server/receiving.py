@@ -215,18 +215,16 @@ class _Receiver:
         self, job: Job, descriptor: int, received: Sequence[bytes]
     ) -> asyncio.Future[BodyEnd]:
         end = self._ends[job.number] = self._loop.create_future()
-        self.send(job, descriptor, received)
+        # Of a slow client it may be thousands of pieces, and the system takes some hundred at once.
+        self.send(job, descriptor, b"".join(received))
         return end
 
-    def send(
-        self, message: Job | Stop, descriptor: int | None = None, body: Sequence[bytes] = ()
-    ) -> None:
+    def send(self, message: Job | Stop, descriptor: int | None = None, body: bytes = b"") -> None:
         encoded = msgspec.msgpack.encode(message)
-        body_bytes = sum(map(len, body))
-        assert body_bytes <= RECEIVED_BYTES_MAX, "a large body is passed on early"
-        head = FRAME.pack(len(encoded), body_bytes) + encoded
+        assert len(body) <= RECEIVED_BYTES_MAX, "a large body is passed on early"
+        head = FRAME.pack(len(encoded), len(body)) + encoded
         is_first = not self._unsent
-        self._unsent.append(([head, *body], descriptor))
+        self._unsent.append(([head, body], descriptor))
         if is_first:
             self._send_on()
 

@@ -62,6 +62,22 @@ def test_a_process_stores_a_body_and_ends_with_the_server(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+def test_a_body_that_came_in_thousands_of_pieces_before_is_passed_on(tmp_path: Path) -> None:
+    """sendmsg takes 1024 of them at most on Linux."""
+    pieces = [bytes([number % 251]) for number in range(5000)]
+
+    async def receive() -> None:
+        receivers = receiving.Receivers()
+        assert await receivers.start()
+        with intakes.sending(receivers, BODY) as sent:
+            stored = await sent.intake.start(file_in(tmp_path, "a"), pieces, ())
+        assert stored.error is None
+        await receivers.close()
+
+    asyncio.run(receive())
+    assert (tmp_path / "a").read_bytes() == b"".join(pieces) + BODY
+
+
 def test_a_file_that_cannot_be_written_is_named_and_the_process_serves_on(tmp_path: Path) -> None:
     async def receive() -> None:
         receivers = receiving.Receivers()
