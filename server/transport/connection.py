@@ -60,6 +60,7 @@ FRAMING: Final = (b"content-length", b"transfer-encoding")
 FRAMED: Final = b"POST / HTTP/1.1\r\nhost: a\r\n%b\r\n"
 FRAMED_BY_LENGTH: Final = FRAMED % b"content-length: %d\r\n"
 """A head for a parser that is to go on with a body of so many bytes."""
+BUFFER: Final = "boathouse_buffer"
 HOLDINGS: Final = "boathouse_holdings"
 TURNS: Final = "boathouse_turns"
 """The attributes of uvicorn's server state by which all connections share these."""
@@ -81,10 +82,6 @@ FaceOfHead: TypeAlias = Callable[[bytes, Headers], str]
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _INT = struct.Struct("i")
-
-_BUFFER: Final = memoryview(bytearray(limits.READ_BYTES))
-"""Where all connections receive: what the event loop writes there is copied before it waits."""
-_HEAD_BUFFER: Final = _BUFFER[: limits.HEAD_READ_BYTES]
 
 access_log = logging.getLogger("boathouse.access")
 
@@ -160,6 +157,11 @@ class Connection(asyncio.BufferedProtocol):
         if not hasattr(server_state, TURNS):
             setattr(server_state, TURNS, turns.CopyTurns())
         self._turns: turns.CopyTurns = getattr(server_state, TURNS)
+        # The event loop writes there, and what it wrote is copied before it waits. Servers that run
+        # in threads of one process have a buffer each.
+        if not hasattr(server_state, BUFFER):
+            setattr(server_state, BUFFER, memoryview(bytearray(limits.READ_BYTES)))
+        self._buffer: memoryview = getattr(server_state, BUFFER)
         self._piece_bytes = 0
         self._begun_bytes = 0
         self._unanswered_bytes = 0
@@ -210,10 +212,12 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the event loop is to receive the next bytes, of which little is a body's
         beginning: the rest of a large one another process receives."""
-        return _HEAD_BUFFER if self._between or self._in_head else _BUFFER
+        if self._between or self._in_head:
+            return self._buffer[: limits.HEAD_READ_BYTES]
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(_BUFFER[:nbytes]))
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self._dropping:

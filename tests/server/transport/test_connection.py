@@ -7,6 +7,7 @@ import contextlib
 import gc
 import socket
 import sys
+import types
 
 import pytest
 import uvicorn
@@ -1453,3 +1454,24 @@ def test_a_small_body_that_stalls_or_is_cut_off_ends_the_wait(monkeypatch):
             return stalled
 
     assert asyncio.run(talk()).startswith(b"HTTP/1.1 400")
+
+
+def test_servers_in_threads_of_one_process_receive_into_memory_of_their_own():
+    """The event loop of one may receive while that of another copies what it received."""
+    received = []
+
+    class Noting(connection.Connection):
+        def data_received(self, data):
+            received.append(data)
+
+    async def talk():
+        config = types.SimpleNamespace(loaded=True, loaded_app=Arrives())
+        for_each = [types.SimpleNamespace(connections=set(), tasks=set()) for _ in range(2)]
+        connected = [Noting(config, state, {}) for state in for_each]
+        for each, data in zip(connected, (b"first", b"other"), strict=True):
+            each.get_buffer(-1)[: len(data)] = data
+        for each in connected:
+            each.buffer_updated(5)
+
+    asyncio.run(talk())
+    assert received == [b"first", b"other"]
