@@ -6,6 +6,7 @@ such files, and the processes of `server.receiving_child`; naming them in the in
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from storage.disk import Disk
@@ -55,11 +56,11 @@ class BodyFile:
         self._disk.fsync_folder(self.place.parent)
 
     def written_bytes(self) -> int | None:
-        """Return how much a process has written; None if the file is not there, or published."""
-        try:
-            return self._disk.size_bytes(self.aside)
-        except FileNotFoundError:
-            return None
+        """Return how much a process has written; None if the file is not there."""
+        for path in (self.aside, self.place):  # in this order, as it may be moved in between
+            with contextlib.suppress(FileNotFoundError):
+                return self._disk.size_bytes(path)
+        return None
 
     def remove(self) -> None:
         """Remove the file, under whichever of its names it has; an absent one is ignored."""

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,39 @@ def test_what_a_client_owes_counts_while_nothing_of_it_waits_for_the_process(run
             assert await answer_of(reader) == answered(size_bytes)
 
     runner(talk())
+
+
+class Waiting(Disk):
+    """Folders whose syncs wait until they are `let`."""
+
+    def __init__(self) -> None:
+        self.let = threading.Event()
+        self.syncs = 0
+
+    def fsync_folder(self, path: Path) -> None:
+        self.syncs += 1
+        assert self.let.wait(WAIT_SECONDS)
+        super().fsync_folder(path)
+
+
+def test_a_client_owes_nothing_while_its_whole_body_is_published(tmp_path):
+    disk = Waiting()
+    app = Taking(tmp_path, start=intakes.threads(disk))
+
+    async def talk():
+        async with serving(app) as (reader, writer, connections):
+            writer.write(put(2 * MIB) + bytes(2 * MIB))
+            await until(lambda: disk.syncs)
+            (only,) = connections
+            assert app.files[-1].place.exists()
+            assert only._owed() is None
+            disk.let.set()
+            assert await answer_of(reader) == answered(2 * MIB)
+
+    try:
+        asyncio.run(talk())
+    finally:
+        disk.let.set()
 
 
 @LOOPS
