@@ -5,7 +5,8 @@ Job is answered once, by an Answer. One thread waits for all sockets and takes f
 come, at most STEP_BYTES at a time, into one buffer, so that any number of slow clients costs no
 memory. Other threads publish whole files, since a sync may take long. Nothing is read past a body.
 When the server's end of the channel closes, the process ends; no record names what it has
-written, and a start removes it.
+written, and a start removes it. SIGTERM does not end it: systemd sends that to all processes of a
+service, and the server then waits for bodies that are under way.
 
 Started by `server.receiving`, as `python -m server.starting server.receiving_child FD`.
 """
@@ -19,6 +20,7 @@ import os
 import queue
 import resource
 import selectors
+import signal
 import socket
 import struct
 import threading
@@ -272,6 +274,7 @@ def _refusal(body: _Body, error: Exception) -> Answer:
 
 def main(arguments: list[str]) -> None:
     """Serve the channel with the descriptor FD until its other end closes."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

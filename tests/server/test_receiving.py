@@ -173,6 +173,25 @@ def test_a_process_without_a_descriptor_takes_no_body_for_another(tmp_path: Path
     assert not (tmp_path / "second").exists()
 
 
+def test_a_process_goes_on_at_the_signal_that_ends_all_of_a_service(tmp_path: Path) -> None:
+    async def receive() -> None:
+        receivers = receiving.Receivers()
+        assert await receivers.start()
+        file = file_in(tmp_path, "a")
+        with intakes.sending(receivers, BODY, sent_bytes=MIB) as sent:
+            end = sent.intake.start(file, [], ())
+            await until(lambda: (file.written_bytes() or 0) >= MIB)
+            (process_id,) = receivers.process_ids
+            os.kill(process_id, signal.SIGTERM)
+            sent.send(len(BODY) - MIB)
+            assert (await end).error is None
+        await receivers.close()
+        assert has_ended(process_id)
+
+    asyncio.run(receive())
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
 def test_a_killed_process_loses_its_bodies_and_another_one_takes_the_next(tmp_path: Path) -> None:
     async def receive() -> None:
         receivers = receiving.Receivers()
