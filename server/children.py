@@ -1,10 +1,10 @@
 """engine: starts child processes: modules of this program, each at the other end of a socket.
 
-A child decodes files or runs SQL of clients. The server's environment may hold its root keys
-(`BOATHOUSE_SECRET_KEY`) and credentials of other services; a child gets none of them, so that a
-fault in it cannot reveal them. Only the variables that are named here are passed on. A child ends
-when its socket closes. What is said over the socket, and how many children there are, its callers
-decide.
+A child decodes files, runs SQL of clients or receives their bodies. The server's environment may
+hold its root keys (`BOATHOUSE_SECRET_KEY`) and credentials of other services; a child gets none of
+them, so that a fault in it cannot reveal them. Only the variables that are named here are passed
+on. A child ends when its socket closes. What is said over the socket, and how many children there
+are, its callers decide.
 """
 
 from __future__ import annotations
