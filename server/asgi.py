@@ -313,10 +313,9 @@ class Request:
             more = message.get("more_body", False)
             if more and STALLED in self._scope.get("extensions", ()):
                 raise errors.BodyStalled("the request's body did not arrive in time")
-            data = message.get("body", b"")
-            if data:
-                self.received_bytes += len(data)
-                yield data
+            if message.get("body"):
+                self.received_bytes += len(message["body"])
+                yield message.pop("body")  # not kept while another process receives the rest
         self.body_finished = True
 
     async def take_over(self, *, size_bytes: int) -> blobs.Intake | None:

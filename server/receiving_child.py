@@ -3,7 +3,8 @@
 The server sends a Job with the socket and what it has already received of the body, or a Stop. Each
 Job is answered once, by an Answer. One thread waits for all sockets and takes from each what has
 come, at most STEP_BYTES at a time, into one buffer, so that any number of slow clients costs no
-memory. Other threads publish whole files, since a sync may take long. Nothing is read past a body.
+memory. While there are others, a whole file is published by a thread of its own, since a sync may
+take long. Nothing is read past a body.
 When the server's end of the channel closes, the process ends; no record names what it has
 written, and a start removes it. SIGTERM does not end it: systemd sends that to all processes of a
 service, and the server then waits for bodies that are under way.
@@ -225,7 +226,10 @@ class ReceivingChild:
             return
         if not body.left_bytes:
             self._leave(body)
-            self._whole.put(body)
+            if self._bodies:
+                self._whole.put(body)
+            else:
+                self._publish(body)  # one hop to a thread less, for a client alone
 
     def _leave(self, body: _Body) -> None:
         """Read a body's socket no more."""

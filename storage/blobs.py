@@ -450,7 +450,9 @@ class Receiver:
         pieces, file = self._take()
         self._intake = intake
         job = intake.start(file, pieces, self._algorithms)
+        del pieces  # which may wait for a slow client for hours
         self._begin(job)
+        self._hold(0)
         await self._end_job()
         stored = job.result()
         if stored.error is not None:

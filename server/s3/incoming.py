@@ -12,7 +12,7 @@ import hmac
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from server import asgi, calls, limits
+from server import asgi, calls, limits, receiving
 from server import errors as kit_errors
 from server.auth import callers, chunked
 from server.s3 import errors, fields
@@ -89,6 +89,7 @@ async def receive(
                 if step is not data:
                     await asyncio.sleep(0)
             if may_pass and receiver.is_new:
+                data = step = plain = b""  # not kept while another process receives the rest
                 await _pass_on(source, receiver, limit_bytes)
         trailers = decoder.finish()
         if size_bytes is not None and receiver.size_bytes != size_bytes:
@@ -103,10 +104,17 @@ async def receive(
 
 
 async def _pass_on(source: BodySource, receiver: blobs.Receiver, size_bytes: int) -> None:
-    """Let another process receive what is left of a large body, if it can."""
+    """Let another process receive what is left of a large body, if it can.
+
+    Raises ClientDisconnected if that process is lost: then the connection is cut off.
+    """
     intake = await source.take_over(size_bytes=size_bytes)
-    if intake is not None:
+    if intake is None:
+        return
+    try:
         source.note_taken(await receiver.write_from(intake))
+    except receiving.ProcessLost as error:
+        raise kit_errors.ClientDisconnected(str(error)) from error
 
 
 def arriving(request: asgi.Request, *, size_bytes: int | None) -> asyncio.Future[None] | None:

@@ -293,6 +293,7 @@ def test_many_bodies_at_once_hold_bounded_memory(storage: Storage) -> None:
     asyncio.run(receive())
 
 
+FIRST = bytes(70_000)
 REST_SIZES = (1, STEP_BYTES - 1, STEP_BYTES, STEP_BYTES + 1, 2 * WRITEBACK_BYTES + 7)
 
 
@@ -333,6 +334,9 @@ def test_many_slow_bodies_are_received_at_once_and_hold_no_memory(storage: Stora
                     for each in bodies
                 ]
                 files = [storage.blobs.receive(digests=ALL) for _ in bodies]
+                for file in files:
+                    await file.write(FIRST)
+                assert storage.blobs.held_bytes == len(FIRST) * len(files)
                 receiving = [
                     asyncio.create_task(file.write_from(each.intake))
                     for file, each in zip(files, sent, strict=True)
@@ -348,7 +352,7 @@ def test_many_slow_bodies_are_received_at_once_and_hold_no_memory(storage: Stora
                 assert await asyncio.gather(*receiving) == [len(each) for each in bodies]
             for data, file in zip(bodies, files, strict=True):
                 received = await file.finish()
-                assert storage.blobs.read(received.body) == data
+                assert storage.blobs.read(received.body) == FIRST + data
 
     asyncio.run(receive())
 
