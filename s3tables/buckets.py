@@ -25,7 +25,7 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
     arn = arns.table_bucket_arn(resources.region, account, name)
     tags = members.get("tags", {})
     context = access.context_of(members)
-    for action in ("CreateTableBucket", *(("TagResource",) if tags else ())):
+    for action in _actions_of_creation(members):
         demand = rights.in_request(rights.demand(action, rights.of_bucket(arn)), context)
         # A mount's name is taken, which the store says.
         resources.authoriser.check(principal, demand)
@@ -47,6 +47,19 @@ async def create_table_bucket(resources: Resources, call: calls.Call) -> Members
             raise errors.BucketNameTaken from None
         raise
     return {"arn": arn}
+
+
+def _actions_of_creation(members: Members) -> list[str]:
+    """Return the actions of CreateTableBucket: those too that put what it is created with.
+
+    Source: Amazon S3 API reference, CreateTableBucket, Permissions.
+    """
+    actions = {
+        "tags": "TagResource",
+        "encryptionConfiguration": "PutTableBucketEncryption",
+        "storageClassConfiguration": "PutTableBucketStorageClass",
+    }
+    return ["CreateTableBucket", *(each for name, each in actions.items() if members.get(name))]
 
 
 async def list_table_buckets(resources: Resources, call: calls.Call) -> Members:

@@ -61,12 +61,7 @@ async def delete_bucket_encryption(resources: Resources, call: calls.Call) -> Me
     def remove(before: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: value for name, value in before.items() if name != settings.ENCRYPTION}
 
-    async def delete(policies: batch.Expect) -> None:
-        await resources.buckets.change(
-            bucket.name, remove, bucket_id=bucket.bucket_id, expects=(policies,)
-        )
-
-    await resources.change_judged(call, bucket, delete)
+    await resources.change_bucket_settings(call, bucket, remove)
     return {}
 
 

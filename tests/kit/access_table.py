@@ -637,6 +637,24 @@ TO_ITSELF: Final = {
 
 S3TABLES_ROWS: Final = (
     *_same_named("new B", s3tables("CreateTableBucket", name="{new_bucket}")),
+    row(
+        "create a table bucket with an encryption",
+        "s3tables:CreateTableBucket on new B + s3tables:PutTableBucketEncryption on new B",
+        s3tables(
+            "CreateTableBucket",
+            name="{new_bucket}",
+            encryptionConfiguration={"sseAlgorithm": "AES256"},
+        ),
+    ),
+    row(
+        "create a table bucket with a storage class",
+        "s3tables:CreateTableBucket on new B + s3tables:PutTableBucketStorageClass on new B",
+        s3tables(
+            "CreateTableBucket",
+            name="{new_bucket}",
+            storageClassConfiguration={"storageClass": "STANDARD"},
+        ),
+    ),
     *_same_named("*", s3tables("ListTableBuckets")),
     *_same_named(
         "B",

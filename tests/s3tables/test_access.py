@@ -231,6 +231,12 @@ def test_a_policy_names_tables_and_buckets_by_their_arns(guarded: TablesService)
     )
     builder.create_table_bucket(name="built-one")
     assert denied(builder.create_table_bucket, name="other") == "s3tables:CreateTableBucket"
+    for member, value, action in (
+        ("encryptionConfiguration", {"sseAlgorithm": "AES256"}, "PutTableBucketEncryption"),
+        ("storageClassConfiguration", {"storageClass": "STANDARD"}, "PutTableBucketStorageClass"),
+    ):
+        create = {"name": "built-two", member: value}
+        assert denied(builder.create_table_bucket, **create) == f"s3tables:{action}"
     assert denied(builder.create_table_bucket, name="built-two", tags={"a": "b"}) == (
         "s3tables:TagResource"
     )
