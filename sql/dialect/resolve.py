@@ -520,7 +520,7 @@ class Binder:
         query = self._body(tree, scope)
         return dataclasses.replace(
             query,
-            rel=relations.With(common=common, query=query.rel) if common else query.rel,
+            rel=relations.with_common(common, query.rel),
             is_correlated=query.is_correlated or scope.is_correlated,
         )
 

@@ -508,7 +508,17 @@ class QueryScope:
         """Return the code of a query of one column and at most one row."""
         if not query.is_correlated:
             return self._joined(self._or_null(query))
-        return gates.computed(query.rel, self._aliases, self.common_rels, self._correlated)
+        common, rel = relations.without_common(query.rel)
+        return self._computed(rel, common)
+
+    def _computed(self, rel: relations.Rel, common: tuple[relations.Common, ...]) -> code.Code:
+        """Return the code of a correlated scalar subquery that has a WITH of these queries."""
+
+        def subquery(part: relations.Rel) -> code.Code:
+            return self._correlated(part, common)
+
+        commons = self.common_rels | {each.name: each.query for each in common}
+        return gates.computed(rel, self._aliases, commons, subquery)
 
     def _or_null(self, query: PlannedQuery) -> relations.Rel:
         """Return a query of one column with a row of NULL where it may have none.
@@ -531,11 +541,11 @@ class QueryScope:
         column = code.ColumnUse(relation=alias, name=output.unique)
         return relations.Project(source=joined, items=relations.items([(output.unique, column)]))
 
-    def _correlated(self, rel: relations.Rel) -> code.Code:
+    def _correlated(self, rel: relations.Rel, common: tuple[relations.Common, ...]) -> code.Code:
         """Return a query as the engine joins it: it reads outer columns in comparisons alone."""
         rel = correlations.keyed(rel, self.binder.alias)
-        looked_up = lookups.looked_up(rel, self.scans, self.binder.alias)
-        return looked_up or self._joined(gates.unfolded(rel))
+        looked_up = None if common else lookups.looked_up(rel, self.scans, self.binder.alias)
+        return looked_up or self._joined(relations.with_common(common, gates.unfolded(rel)))
 
     def _joined(self, rel: relations.Rel) -> code.Code:
         """Return a query as the engine takes it in an expression."""
@@ -569,6 +579,7 @@ class QueryScope:
         query = self.binder.query(inner, self)
         rel = query.rel
         if query.is_correlated:
+            common, rel = relations.without_common(rel)
             # The engine forgets OFFSET, and the row that grouping sets have of no rows.
             if (
                 relations.has_offset(rel)
@@ -578,8 +589,9 @@ class QueryScope:
                 raise errors.subquery_unsupported()
             group = gates.one_group(rel)
             if group is not None:
-                return self._existing_group(group)
+                return self._existing_group(group, common)
             rel = rel.source if isinstance(rel, relations.Sort) else rel
+            rel = relations.with_common(common, rel)
         if self.is_filtering:
             exists = code.Prefix(word="EXISTS", operand=code.Subquery(query=rel))
             return Expr(code=exists, type=sqltypes.BOOLEAN, nullable=False)
@@ -589,12 +601,11 @@ class QueryScope:
         some = code.infix(code.Subquery(query=counting), ">", 0)
         return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
 
-    def _existing_group(self, group: gates.OneGroup) -> Expr:
+    def _existing_group(self, group: gates.OneGroup, common: tuple[relations.Common, ...]) -> Expr:
         """Return EXISTS of a query that aggregates all rows: only its HAVING can leave no row."""
         some: code.Code = code.TRUE
         if group.having is not None:
-            one = group.project(code.part(1))
-            value = gates.computed(one, self._aliases, self.common_rels, self._correlated)
+            value = self._computed(group.project(code.part(1)), common)
             some = code.not_(code.is_null(value))
         return Expr(code=some, type=sqltypes.BOOLEAN, nullable=False)
 

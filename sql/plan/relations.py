@@ -247,6 +247,20 @@ def is_limited(query: Rel) -> bool:
     return isinstance(query, Limit)
 
 
+def without_common(query: Rel) -> tuple[tuple[Common, ...], Rel]:
+    """Return the queries of WITH that a query begins with, the outer ones first, and the rest."""
+    common: tuple[Common, ...] = ()
+    while isinstance(query, With):
+        common += query.common
+        query = query.query
+    return common, query
+
+
+def with_common(common: tuple[Common, ...], query: Rel) -> Rel:
+    """Return a query with a WITH of these queries; none for no queries."""
+    return With(common=common, query=query) if common else query
+
+
 def has_row(rel: Rel) -> bool:
     """Whether a query has a row whatever its tables hold: an aggregate of all rows, or no FROM."""
     while True:

@@ -246,6 +246,20 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      "order by 1", [(1,), (2,), (3,), (4,)]),
     ("select id, (select 'x' from u where u.id = t.id having count(*) = 0) from t order by 1",
      [(1, "x"), (2, None), (3, None), (4, "x")]),
+    ("select id, (with q as (select * from p) select count(*) * 0 from q where q.id = t.id), "
+     "(with q as (select * from p) select count(*) from q where q.id = t.id "
+     "having count(*) < t.id) from t order by 1",
+     [(1, 0, None), (2, 0, None), (3, 0, 1), (4, 0, 0)]),
+    ("select id, (with q as (select * from p), r as (select * from q) "
+     "select max(w) + count(*) + t.id from r where r.id = t.id and t.v > 10) from t order by 1",
+     [(1, None), (2, 34), (3, 54), (4, None)]),
+    ("select id from t where exists "
+     "(with q as (select * from p) select count(*) from q where q.id = t.id) order by 1",
+     [(1,), (2,), (3,), (4,)]),
+    ("select id, exists (with q as (select * from p) select count(*) from q where q.id = t.id "
+     "having count(*) = 0) from t order by 1", [(1, False), (2, False), (3, False), (4, True)]),
+    ("select id from t where exists (with q as (select * from p) select 1 from q "
+     "where q.id = t.id order by q.w limit 1) order by 1", [(1,), (2,), (3,)]),
     ("select id from t where exists (select count(*) from u where u.id = t.id limit 0)", []),
     ("select id from t where exists (select 1 from p where p.id = t.id order by w limit 1) "
      "order by 1", [(1,), (2,), (3,)]),
@@ -488,6 +502,19 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
         ),
         ("select id from t where exists (select 1 from p where p.id = t.id offset 1)", "002031"),
         ("select id, exists (select 1 from p where p.id = t.id offset 1) from t", "002031"),
+        *(
+            (
+                "select id from t where exists "
+                f"(with q as (select * from p) select 1 from q where q.id = t.id {end})",
+                "002031",
+            )
+            for end in ("offset 1", "group by rollup (q.w)", "qualify count(*) over () > 1")
+        ),
+        (
+            "select (with q as (select w from p limit 2) select max(w) + min(w) + t.id from q) "
+            "from t",
+            "002031",
+        ),
         (
             "select id from t where exists (select max(w) from p where p.id = t.id offset 1)",
             "002031",
