@@ -30,9 +30,9 @@ setup-all: ## prepare everything: server, Spark with its jars, other clients of 
 # What Python compiles is kept, whatever the environment says: the tests start hundreds of processes.
 test test-all test-one test-clients test-cluster test-long coverage: export PYTHONDONTWRITEBYTECODE :=
 
-# Tests marked `further` show more of what others show, and of those with Spark a few are marked
-# `smoke`: ALL=1 runs the others too.
-LESS = $(if $(ALL),,and not further and (not spark or smoke))
+# Tests marked `further` show more of what others show, and of those with Spark and of campaigns a
+# few are marked `smoke`: ALL=1 runs the others too.
+LESS = $(if $(ALL),,and not further and (smoke or not (spark or campaign)))
 
 test: ## run the checks and the tests that each change needs; ALL=1: the whole test-suite
 	@$(PROVISION) server test spark

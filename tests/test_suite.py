@@ -1,5 +1,6 @@
 """What the commands run: `make test` leaves out tests whose marks name others that show the same,
-and most tests with Spark; `make test-all`, which continuous integration runs, leaves out none.
+and most tests with Spark and of campaigns; `make test-all`, which continuous integration runs,
+leaves out none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.kit.workers import ROOT, TESTS
 
 MARK = "pytest.mark.further"
 LEFT_OUT = ("further", "long", "clients", "cluster")
-SPARK = "spark"
+COSTLY = frozenset({"spark", "campaign"})
 SMOKE = "smoke"
 
 
@@ -49,6 +50,11 @@ def marks_by_test(path: Path) -> dict[str, dict[str, ast.expr]]:
     }
 
 
+def runs_if_costly(marks: dict[str, ast.expr]) -> bool:
+    """Return whether `make test` runs a test, as far as its marks of costly ones say."""
+    return not COSTLY & set(marks) or SMOKE in marks
+
+
 def left_out() -> Iterator[tuple[str, list[str]]]:
     """Yield each test with the mark, and the tests that its mark names."""
     for path in sorted(TESTS.rglob("test_*.py")):
@@ -74,18 +80,18 @@ def test_what_make_test_leaves_out_is_shown_by_tests_that_it_runs() -> None:
             marks = marks_by_test(ROOT / place).get(name)
             assert marks is not None, f"{test} names {other}, which is not there"
             assert not set(LEFT_OUT) & set(marks), f"{test} names {other}, which is left out too"
-            assert SPARK not in marks or SMOKE in marks, f"{test} names {other}, left out too"
+            assert runs_if_costly(marks), f"{test} names {other}, left out too"
 
 
-def test_only_tests_with_spark_are_smoke_and_none_of_them_is_a_further_one() -> None:
-    """There is one way to leave a test out of `make test`, and one to keep one with Spark in it."""
+def test_only_costly_tests_are_smoke_and_none_of_them_is_a_further_one() -> None:
+    """There is one way to leave a test out of `make test`, and one to keep a costly one in it."""
     for path in sorted(TESTS.rglob("test_*.py")):
-        if not re.search(rf"mark\.({SPARK}|{SMOKE})", path.read_text()):
+        if not re.search(rf"mark\.({'|'.join(COSTLY)}|{SMOKE})", path.read_text()):
             continue
         for name, marks in marks_by_test(path).items():
             test = f"{path.relative_to(ROOT).as_posix()}::{name}"
-            if SPARK in marks:
-                assert "further" not in marks, f"{test} is left out as a test with Spark"
+            if COSTLY & set(marks):
+                assert "further" not in marks, f"{test} is left out as a costly one"
             else:
                 assert SMOKE not in marks, f"{test} is in `make test` anyway"
 
@@ -93,14 +99,14 @@ def test_only_tests_with_spark_are_smoke_and_none_of_them_is_a_further_one() -> 
 def test_make_test_runs_each_client_s_snippet_of_the_readme() -> None:
     for name, marks in marks_by_test(TESTS / "contract" / "test_connect.py").items():
         assert not set(LEFT_OUT) & set(marks), f"{name} is left out"
-        assert SPARK not in marks or SMOKE in marks, f"{name} is left out"
+        assert runs_if_costly(marks), f"{name} is left out"
 
 
 def test_make_test_all_and_continuous_integration_leave_nothing_out() -> None:
     """Both are one recipe, whose expressions end with what it leaves out without ALL."""
     text = (ROOT / "Makefile").read_text()
     assert re.findall(r"^LESS = (.*)$", text, re.MULTILINE) == [
-        "$(if $(ALL),,and not further and (not spark or smoke))"
+        "$(if $(ALL),,and not further and (smoke or not (spark or campaign)))"
     ]
     whole = re.search(r"^test-all: .*\n\t(.*)$", text, re.MULTILINE)
     assert whole is not None

@@ -20,7 +20,7 @@ import pytest
 from tests.kit import hostile_sql, programs, server, stalls, users
 from tests.sql.rest import raw
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.campaign]
 
 FIRST_LATENCY_MS_MAX = 100.0
 """What loading the SQL floor may add to an answer; the loop itself is held for some 20 ms."""
@@ -41,17 +41,32 @@ MANY = """
 JSON = {"PYTHON_CONNECTOR_QUERY_RESULT_FORMAT": "JSON"}
 
 
+SMOKE = frozenset(
+    {
+        "60000-signed-chunks-of-16-bytes",
+        "unfinished-heads-on-400-connections",
+        "xml-as-large-as-it-may-be",
+        "25000-updates-of-properties",
+        "500-tables-in-a-transaction",
+        "a-manifest-list-of-400000-records-in-2-KiB-of-xz",
+        "an-in-list-of-100000",
+        "nested-parentheses",
+        "5000-columns",
+    }
+)
+"""The rows that `make test` runs: three of each table."""
+
+
 def rows() -> list[Any]:
     """Return the rows of all tables, each with its table; the id begins with the table's name."""
     parameters = []
     for table in TABLES:
         module = importlib.import_module(f"tests.kit.{table}")
-        in_every_run = {row.name for row in module.ROWS if not row.long and not row.shown_by}
         for row in module.ROWS:
-            assert not row.shown_by or row.shown_by in in_every_run, row.name
             marks = [pytest.mark.long] if row.long else []
-            marks += [pytest.mark.further] if row.shown_by else []
+            marks += [pytest.mark.smoke] if row.name in SMOKE else []
             parameters.append(pytest.param(table, row, id=f"{table}-{row.name}", marks=marks))
+    assert {row.name for *_, row in (each.values for each in parameters)} >= SMOKE
     return parameters
 
 
@@ -97,6 +112,7 @@ def test_a_hostile_request_neither_stalls_others_nor_grows_the_server(
     assert cost.faults == [], str(cost)
 
 
+@pytest.mark.smoke
 def test_the_first_login_and_the_first_query_hold_up_no_other_request(tmp_path: Path) -> None:
     running = server.start(tmp_path / "data")
     campaign = stalls.Campaign(running=running)

@@ -353,6 +353,7 @@ OPERATIONS: tuple[Callable[[Writer], None], ...] = (
 )
 
 
+@pytest.mark.campaign
 def test_sixteen_writers_of_different_things_are_never_refused(clients: Clients) -> None:
     """In the order of OPERATIONS: some go on with what earlier ones of the same writer made."""
     with rest.Client(clients.running) as first:

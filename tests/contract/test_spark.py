@@ -58,7 +58,6 @@ def test_spark_writes_and_changes_a_table_that_others_read(engines: Engines) -> 
     )
 
 
-@pytest.mark.smoke
 def test_spark_merge_on_read_and_v3_deletes_are_honoured_by_others(engines: Engines) -> None:
     sql = engines.spark
     sql("CREATE NAMESPACE IF NOT EXISTS documented.spark_mor")

@@ -325,6 +325,7 @@ def resident_bytes(process_id: int) -> int:
     return int(kib) * 1024
 
 
+@pytest.mark.campaign
 @pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_downloads_that_are_not_read_hold_little_memory_each(

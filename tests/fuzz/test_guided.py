@@ -16,6 +16,8 @@ from server.s3 import documents, fields, forms, lifecycles, preconditions, token
 from storage import byteranges
 from tests.kit import guided
 
+pytestmark = pytest.mark.campaign
+
 RUNS, RUNS_FURTHER, RUNS_LONG = 400, 600, 60_000
 NOT_IMPLEMENTED = 501
 XML = (b"</", b"/>", b"<![CDATA[", b"]]>", b"&#x0;", b"&amp;", b"xmlns", b"<!DOCTYPE a>", b"<?")
@@ -402,7 +404,6 @@ def nested(data: bytes) -> None:
         raise RecursionError("planted")
 
 
-@pytest.mark.further("test_each_input_that_takes_a_new_path_has_a_value_or_an_error_of_the_client")
 def test_a_planted_fault_behind_five_bytes_is_reached_step_by_step() -> None:
     seeds = (b"aaaaaaaa",)
     with pytest.raises(guided.Failed, match=r"quite.*planted"):

@@ -177,6 +177,10 @@ S3_ROWS: Final = (
             s3("PutObjectRetention", NO_LOCK, **OBJECT, Retention=RETENTION),
         ),
         ("GetObjectTorrent", s3("GetObjectTorrent", "404 NoSuchKey", **OBJECT)),
+        (
+            "RestoreObject",
+            s3("RestoreObject", "403 InvalidObjectState", **OBJECT, RestoreRequest={"Days": 1}),
+        ),
         ("PutObject", s3("PutObject", **OBJECT, Body=b"x")),
         ("PutObject", s3("PostObject", **OBJECT)),
         ("PutObject", s3("CreateMultipartUpload", **OBJECT)),

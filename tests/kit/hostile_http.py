@@ -386,7 +386,6 @@ ROWS: Final = (
         principal="carol",
         growth_mib=48,
         send=wrongly_signed_bodies("s3tables", "/iceberg/v1/transactions/commit"),
-        shown_by="six-bodies-of-30-MiB-wrongly-signed-for-s3tables",
     ),
     stalls.Hostile(
         name="unfinished-heads-on-400-connections",
@@ -419,7 +418,6 @@ ROWS: Final = (
         growth_mib=96,
         send=slow_readers,
         prepare=make_long_keys,
-        shown_by="pipelined-small-heads-behind-an-unread-answer",
     ),
     stalls.Hostile(
         name="presigned-queries-with-256-signed-headers",

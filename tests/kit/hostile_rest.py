@@ -479,7 +479,6 @@ ROWS: Final = (
         growth_mib=96,
         prepare=fresh_table,
         send=commit_of(lambda _: _schema_updates(1, 10_000)),
-        shown_by="1000-schemas-in-one-commit",
     ),
     stalls.Hostile(
         name="a-new-table-of-10000-fields",
@@ -641,15 +640,14 @@ ROWS: Final = (
             growth_mib=128,
             prepare=foreign_metadata(metadata_with(field, value), suffix=suffix),
             send=register,
-            shown_by=shown_by and f"metadata-of-{shown_by}-to-be-registered",
         )
-        for name, field, value, suffix, shown_by in (
-            ("40-KB-that-unpack-to-13-million-lists", "schemas", _listed, ".gz.metadata.json", ""),
-            (LISTS, "schemas", _listed, ".metadata.json", ""),
-            ("350000-lists", "sort-orders", _listed_in_1_mib, ".metadata.json", ""),
-            ("2-million-properties", "properties", _many_properties, ".metadata.json", LISTS),
-            ("1-snapshot-of-13-million-lists", "snapshots", _listed, ".metadata.json", LISTS),
-            ("1-million-snapshots", "snapshots", _many_snapshots, ".metadata.json", LISTS),
+        for name, field, value, suffix in (
+            ("40-KB-that-unpack-to-13-million-lists", "schemas", _listed, ".gz.metadata.json"),
+            (LISTS, "schemas", _listed, ".metadata.json"),
+            ("350000-lists", "sort-orders", _listed_in_1_mib, ".metadata.json"),
+            ("2-million-properties", "properties", _many_properties, ".metadata.json"),
+            ("1-snapshot-of-13-million-lists", "snapshots", _listed, ".metadata.json"),
+            ("1-million-snapshots", "snapshots", _many_snapshots, ".metadata.json"),
         )
     ),
     stalls.Hostile(
@@ -658,7 +656,6 @@ ROWS: Final = (
         growth_mib=640,
         prepare=foreign_metadata(metadata_with("schemas", many_wide_schemas)),
         send=register_and_load,
-        shown_by="30-MiB-of-metadata-loaded-and-changed",
     ),
     stalls.Hostile(
         name="1-MiB-of-empty-lists-to-s3tables",
@@ -693,13 +690,12 @@ ROWS: Final = (
             growth_mib=300,
             prepare=hostile_list(name),
             send=select,
-            shown_by=shown_by,
         )
-        for name, shown_by in (
-            ("400,000 records in 2 KiB of xz", ""),
-            ("250 MB in 250 KiB of deflate", RECORDS),
-            ("items of one byte and 500 nulls", RECORDS),
-            ("names that nest to 2^40 types", ""),
+        for name in (
+            "400,000 records in 2 KiB of xz",
+            "250 MB in 250 KiB of deflate",
+            "items of one byte and 500 nulls",
+            "names that nest to 2^40 types",
         )
     ),
 )

@@ -112,7 +112,6 @@ def statement(
     growth_mib: int = GROWTH_MIB,
     prepare: Callable[[stalls.Target], Any] | None = None,
     binds: Callable[[], Mapping[str, Any]] | None = None,
-    shown_by: str = "",
     **more: Any,
 ) -> stalls.Hostile:
     """A row that runs one text and expects one of codes; None means that it succeeds.
@@ -135,7 +134,6 @@ def statement(
         growth_mib=growth_mib,
         send=send,
         prepare=prepare,
-        shown_by=shown_by,
     )
 
 
@@ -304,7 +302,6 @@ ROWS: Final = (
         growth_mib=2 * GROWTH_MIB,
         prepare=make_many_wide_tables,
         send=list_wide_tables,
-        shown_by="a-table-of-5000-columns",
     ),
     stalls.Hostile(
         name="a-table-of-1500-files-and-1500-delete-files",
@@ -314,7 +311,6 @@ ROWS: Final = (
             bigtables.Sorts(data_files=1_500, position_deletes=1_000, equality_deletes=500)
         ),
         send=use_a_table_of_many_files,
-        shown_by="a-table-of-1000-files-and-1000-interleaved-equality-deletes",
     ),
     stalls.Hostile(
         name="a-table-of-1000-files-and-1000-interleaved-equality-deletes",
@@ -350,7 +346,6 @@ ROWS: Final = (
         [None],
         growth_mib=3 * GROWTH_MIB,
         binds=lambda: array_binds(1, 1_600_000, "123456"),
-        shown_by="sixteen-mebibytes-of-inserted-binds",
     ),
     statement(
         "sixteen-mebibytes-of-inserted-binds",
@@ -368,7 +363,6 @@ ROWS: Final = (
         ["002049"],
         growth_mib=2 * GROWTH_MIB,
         binds=lambda: {"1": {"type": "TEXT", "value": [[]] * 4_000_000}},
-        shown_by="more-bind-names-than-there-may-be",
     ),
     statement(
         "more-bind-names-than-there-may-be",
@@ -412,7 +406,6 @@ ROWS: Final = (
         "carol",
         f"select {joined('1', 100_000, '+')}",
         ["000002"],
-        shown_by="an-in-list-of-100000",
     ),
     statement(
         "columns-that-double",
@@ -454,6 +447,5 @@ ROWS: Final = (
         principal="carol",
         growth_mib=GROWTH_MIB,
         send=run_many_large_texts,
-        shown_by="an-in-list-of-100000",
     ),
 )

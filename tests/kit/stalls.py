@@ -119,8 +119,7 @@ class Hostile:
     principal: ANONYMOUS, ROOT or a user of `tests.kit.users`. growth_mib: by how much the serving
     process may grow, at its peak, while the row runs. send: sends it all and waits for the answers;
     it asserts what they must be. prepare: makes what the row needs, as root, unmeasured. long: only
-    run by `make test-long`. shown_by: the row of the same table that shows the path in `make test`;
-    `make test-all` runs this one.
+    run by `make test-long`.
     """
 
     name: str
@@ -129,7 +128,6 @@ class Hostile:
     send: Callable[[Target], object]
     prepare: Callable[[Target], Any] | None = None
     long: bool = False
-    shown_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

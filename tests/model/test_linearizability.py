@@ -21,6 +21,8 @@ from tests.kit import examples, invariants, lake_history, lakes
 from tests.kit import server as servers
 from tests.kit.linearize import UNKNOWN, Event
 
+pytestmark = pytest.mark.campaign
+
 OPERATIONS = 12
 """By each client, of one seed."""
 OPERATIONS_UNTIL_KILLED = 400
@@ -99,7 +101,6 @@ def test_histories_of_all_faces_are_linearizable(
     assert not [name for name in WELL_MET if outcomes[name, "ok"] == 0]
 
 
-@pytest.mark.further("test_histories_of_all_faces_are_linearizable")
 def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) -> None:
     outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_BUCKETS)
     for name in ("create_bucket", "delete_bucket", "create_namespace"):
@@ -107,7 +108,6 @@ def test_histories_of_buckets_that_come_and_go_are_linearizable(tmp_path: Path) 
         assert outcomes[name, "conflict"] > 0
 
 
-@pytest.mark.further("test_histories_of_all_faces_are_linearizable")
 def test_histories_of_tables_made_of_deleted_files_are_linearizable(tmp_path: Path) -> None:
     outcomes = campaign(tmp_path, range(SEEDS), lake_history.WEIGHTS_OF_FILES)
     assert min(outcomes["register", "ok"], outcomes["delete_metadata", "ok"]) > 0
@@ -179,6 +179,7 @@ def killed(folder: Path, kills: int) -> list[Event]:
     return seen
 
 
+@pytest.mark.smoke
 def test_a_history_with_kill_9_in_the_middle_is_linearizable(tmp_path: Path) -> None:
     events = killed(tmp_path, KILLS)
     assert len(events) > 20 * KILLS

@@ -225,6 +225,7 @@ class TwoSessions(RuleBasedStateMachine):
         assert len([key for key in keys if "/snap-" in key]) == len(summaries)
 
 
+@pytest.mark.campaign
 def test_transactions_of_two_sessions_match_a_plain_model() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call] - hypothesis has no types for it
         TwoSessions,

@@ -240,8 +240,6 @@ LONG_RUNS = {
     "pyiceberg, format 2",
 }
 """Writers whose sorts of files and deletes other writers have too: by `make test-long` alone."""
-SMOKE = "flink's manifests, equality deletes"
-"""The writer whose table `make test` compacts."""
 WITH_EQUALITY_DELETES = {
     "flink's manifests, equality deletes",
     "equality deletes for all partitions",
@@ -279,7 +277,7 @@ MAINTAINED: list[tuple[str, maintenance.Strategy, bool]] = [
         pytest.param(
             writer,
             strategy,
-            marks=[pytest.mark.long] * is_long + [pytest.mark.smoke] * (writer == SMOKE),
+            marks=[pytest.mark.long] * is_long,
         )
         for writer, strategy, is_long in MAINTAINED
     ],

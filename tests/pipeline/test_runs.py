@@ -452,7 +452,6 @@ def test_an_attempt_that_another_may_follow_waits_longer_each_time(
 
 
 @pytest.mark.spark
-@pytest.mark.smoke
 def test_transforms_are_loaded_and_checks_pass_before_anything_is_visible(
     lake: Lake, raw: Raw
 ) -> None:

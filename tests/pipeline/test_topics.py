@@ -360,6 +360,7 @@ def _commits(method: str, path: str) -> bool:
     return method == "POST" and "/tables/t" in path
 
 
+@pytest.mark.campaign
 def test_a_follower_loads_what_comes_whatever_happens_to_it(
     server: server_kit.Running, broker: Broker, small: Small, tmp_path: Path
 ) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.kit import changed_rows, datafiles, lakes, local_sql
 
+pytestmark = pytest.mark.campaign
+
 STATEMENTS = 16
 
 TABLES = (
@@ -34,6 +36,7 @@ def further(*values: int) -> Any:
     return pytest.param(*values, marks=pytest.mark.further)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "seed", [0, further(1), further(2), 3, *(long(seed) for seed in range(4, 40))]
 )

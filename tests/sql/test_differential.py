@@ -13,6 +13,8 @@ import pytest
 from sql.dialect import functions
 from tests.kit import differential, local_sql, typed_queries
 
+pytestmark = pytest.mark.campaign
+
 FIRST_SEED = int(os.environ.get("BOATHOUSE_SQL_SEED", "0"))
 SHORT = 250
 SHORT_MARKED = 40
@@ -57,7 +59,6 @@ def check(tally: differential.Tally) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.further("test_random_queries_of_tables_with_delete_files_give_duckdbs_answers")
 def test_random_queries_give_duckdbs_answers(tmp_path: Path) -> None:
     check(tally_of(tmp_path, range(SHORT)))
 
@@ -87,6 +88,7 @@ def test_thousands_of_random_queries_of_tables_with_delete_files_give_duckdbs_an
     check(tally_of(tmp_path, seeds, marked_version=format_version))
 
 
+@pytest.mark.smoke
 def test_the_generator_calls_functions_of_the_dialects_table_alone() -> None:
     operators = {"CAST", "NUMBER"}
     called = {

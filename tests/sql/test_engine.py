@@ -555,6 +555,7 @@ def test_planning_beyond_memory_is_a_fault_and_the_child_is_replaced(tmp_path: P
     with_engine(tmp_path, work, memory_bytes=64 << 20)
 
 
+@pytest.mark.campaign
 @pytest.mark.alone
 def test_planning_that_takes_too_long_ends_with_its_process(tmp_path: Path) -> None:
     async def work(query_engine: engine.WorkerEngine) -> None:

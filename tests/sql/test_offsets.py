@@ -1035,6 +1035,7 @@ async def step(
     return rows
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("way", ["plain", "deletion vectors"])
 def test_random_statements_keep_what_a_model_keeps(tmp_path: Path, way: str) -> None:
     runs = iter(range(10_000))

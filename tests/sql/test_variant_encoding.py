@@ -303,6 +303,7 @@ def test_a_long_name_that_each_of_many_objects_has_is_refused() -> None:
         decoded(metadata, listed)
 
 
+@pytest.mark.campaign
 @examples.at_most(4_000)
 @given(values, st.data())
 def test_bytes_that_were_changed_give_a_value_or_the_modules_errors(

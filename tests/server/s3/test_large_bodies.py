@@ -171,6 +171,7 @@ def test_a_client_that_is_lost_within_a_large_body_leaves_nothing(
     lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
     with socket.create_connection((store.host, store.port), timeout=waits.WAIT_SECONDS) as client:
         client.sendall(f"PUT {target} HTTP/1.1\r\n{lines}\r\n".encode() + BODY[: 2 * MIB])
-        wait_for(lambda: bool(stretches))
+        wait_for(lambda: any(each.stat().st_size > MIB for each in files_of(store) - before))
     wait_for(lambda: files_of(store) <= before)
+    assert stretches
     assert kit.call(store, "HEAD", target).status == 404

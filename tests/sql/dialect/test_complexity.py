@@ -10,6 +10,8 @@ import pytest
 from sql import errors
 from tests.kit import sql_text
 
+pytestmark = pytest.mark.campaign
+
 
 def doubling(levels: int, *, columns: str = "x.a") -> str:
     parts = ["c0 as (select 1 a)"]
@@ -23,6 +25,7 @@ def refusal(text: str) -> errors.SqlError:
     return caught.value
 
 
+@pytest.mark.smoke
 def test_common_tables_that_double_are_refused_once_they_read_too_many_relations() -> None:
     # Level n names the one before twice, so it reads 2 ** n: 512 is within the bound, 1,024 not.
     bound, _ = sql_text.bind(doubling(10))
@@ -48,11 +51,13 @@ def test_a_common_table_defined_and_hardly_used_counts_as_often_as_it_is_named()
     assert len(bound.columns) == 1
 
 
+@pytest.mark.smoke
 def test_columns_that_double_are_refused() -> None:
     fault = refusal(doubling(10, columns="x.*, y.*, x.*, y.*"))
     assert (fault.sqlstate, "more than 20000 columns" in fault.message) == ("54001", True)
 
 
+@pytest.mark.smoke
 def test_more_joins_than_a_select_may_have_are_refused() -> None:
     def joined(count: int) -> str:
         return "select 1 from (select 1 a) t" + "".join(

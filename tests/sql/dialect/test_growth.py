@@ -16,6 +16,8 @@ from sql import engine, errors
 from sql.dialect import parse
 from tests.kit import sql_text
 
+pytestmark = pytest.mark.campaign
+
 DATE, STAMP = datetime.date, datetime.datetime
 
 NESTED = [
@@ -133,6 +135,7 @@ LONG_CHOICES = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("template", LONG_CHOICES)
 def test_a_choice_of_a_long_operand_has_the_value_of_a_short_one(template: str) -> None:
     def value_of(column: str) -> str:
@@ -162,6 +165,7 @@ REPEATED = {
 """Expressions that write their operand more than once."""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("innermost", ["length('a')", "(select 1)", "(select length('a'))"])
 @pytest.mark.parametrize("template", REPEATED.values(), ids=REPEATED)
 def test_an_expression_that_would_outgrow_the_engine_is_refused_before_it_does(
@@ -186,12 +190,14 @@ def test_a_long_expression_of_many_terms_is_none_that_outgrows() -> None:
     assert len(bound.sql) > 300_000
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("count", [200, 1_000])
 def test_a_sum_of_many_decimals_is_flat_and_exact(count: int) -> None:
     text = " + ".join(["1.5"] * count)
     assert sql_text.value(text) == Decimal("1.5") * count
 
 
+@pytest.mark.smoke
 def test_a_long_sum_of_decimals_keeps_every_sign_and_scale() -> None:
     table = pa.table({"d": pa.array([Decimal("1.25"), None], pa.decimal128(10, 2))})
     terms = "".join(f" {'-' if number % 3 else '+'} d + {number}" for number in range(60))
