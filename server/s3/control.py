@@ -58,7 +58,7 @@ def parse_tagged_resource(
     if name == key or not name or "/" in name:
         raise errors.S3FeatureNotImplemented(
             f"Of the resources of S3 Control, buckets have tags: {BUCKET_ARN}NAME",
-            Resource=key,
+            ResourceArn=key,
         )
     return TaggedResource(
         bucket=names.check_shown(name),

@@ -134,6 +134,9 @@ def test_other_accounts_resources_and_operations_are_refused(
     unsigned = kit.send(place, "GET", target, {"x-amz-account-id": ACCOUNT})
     assert (unsigned.status, unsigned.code) == (403, "AccessDenied")
     assert unsigned.body.split(b"<Code>")[0].count(b"<ErrorResponse xmlns=") == 1
+    of_another = kit.call(place, "GET", "/v20180820/tags/other", {"x-amz-account-id": ACCOUNT})
+    assert (of_another.status, of_another.element("ResourceArn")) == (501, "other")
+    assert of_another.element("Resource") == "/v20180820/tags/other"
     # Without the header of an account it is a key of a bucket.
     s3.create_bucket(Bucket="v20180820")
     key = {"Bucket": "v20180820", "Key": f"tags/arn:aws:s3:::{bucket}"}
