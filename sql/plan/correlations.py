@@ -83,7 +83,7 @@ def windows_are_apart(select: relations.Rel) -> bool:
     keys = set()
     where = steps[-1].condition if type(steps[-1]) is relations.RowFilter else code.TRUE
     for part in predicates.conjuncts(where):
-        read = _relations([part])
+        read = _relations([part]) - _aliases([part])
         if not read <= own and not read.isdisjoint(own):
             keys.add(_equal_column(part, own))
     partitions = [{bare(part) for part in window.partition} for window in windows]
@@ -145,3 +145,9 @@ def bare(part: Any) -> Any:
     while type(part) is Expr:
         part = part.code
     return part
+
+
+def _aliases(plan: Iterable[Any]) -> set[str]:
+    """Return the aliases of the tables and queries that the queries in a plan read."""
+    sources = (relations.TableScan, relations.Named)
+    return {node.alias for node in substitution.nodes(plan) if type(node) in sources}

@@ -270,6 +270,9 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
      "qualify row_number() over (partition by p.id order by w) > 1)", [(2,)]),
     ("select id from t where exists (select 1 from p where t.id = p.id and p.w > 0 and t.v > 10 "
      "qualify count(*) over (partition by p.w > 0, p.id) > 1)", [(2,)]),
+    ("select id from t where exists (select 1 from p x where x.id = t.id "
+     "and x.w = (select max(w) from p y where y.id = x.id) and x.w in (select v + 10 from t) "
+     "qualify row_number() over (partition by x.id order by x.w) = 1) order by 1", [(2,)]),
     ("select id, (select (select max(id) from u) where t.id > 2), "
      "(select c from (values (1)) q(c) where c = t.id) from t order by 1",
      [(1, None, 1), (2, None, None), (3, 5, None), (4, 5, None)]),
@@ -530,6 +533,10 @@ def test_result_columns_carry_the_table_they_come_from() -> None:
                 ("p.id = t.id and p.w = t.v", "count(*) over (partition by p.id) > 1"),
                 ("p.id > t.id", "count(*) over (partition by p.id) > 1"),
                 ("p.id + 1 = t.id", "count(*) over (partition by p.id) > 1"),
+                (
+                    "p.id = t.id and p.w in (select v from t x where x.id = t.id)",
+                    "count(*) over (partition by p.id) > 1",
+                ),
             )
         ),
         (
