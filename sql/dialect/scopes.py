@@ -518,7 +518,8 @@ class QueryScope:
             return self._correlated(part, common)
 
         commons = self.common_rels | {each.name: each.query for each in common}
-        return gates.computed(rel, self._aliases, commons, subquery)
+        value = gates.computed(rel, self._aliases, commons, subquery)
+        return gates.completed(value, common) if common else value
 
     def _or_null(self, query: PlannedQuery) -> relations.Rel:
         """Return a query of one column with a row of NULL where it may have none.

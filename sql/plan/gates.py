@@ -166,6 +166,28 @@ def unfolded(select: relations.Rel) -> relations.Rel:
     return select
 
 
+def completed(value: code.Code, common: tuple[relations.Common, ...]) -> code.Code:
+    """Return a value in which each query that reads one of these has them as its WITH.
+
+    A query that stood beside an aggregate has left the subquery that began with the WITH.
+    """
+    names = {each.name for each in common}
+
+    def as_query(node: Any) -> Any:
+        if type(node) is not code.Subquery:
+            return None
+        query = node.query
+        if isinstance(query, relations.With) and query.common is common:
+            return node
+        scans = (each for each in substitution.nodes([query]) if type(each) is relations.TableScan)
+        if all(scan.relation not in names for scan in scans):
+            return node
+        own, rest = relations.without_common(query)
+        return code.Subquery(query=relations.with_common(common + own, rest))
+
+    return _bare(substitution.substituted(value, as_query))
+
+
 def is_repeatable(plan: Iterable[Any], common: Mapping[str, relations.Rel]) -> bool:
     """Whether rows are the same ones each time that they are read.
 

@@ -253,6 +253,10 @@ CASES: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("select id, (with q as (select * from p), r as (select * from q) "
      "select max(w) + count(*) + t.id from r where r.id = t.id and t.v > 10) from t order by 1",
      [(1, None), (2, 34), (3, 54), (4, None)]),
+    ("select id, (with q as (select * from p) select count(*) + (select max(w) from q) "
+     "from q where q.id = t.id), (with q as (select * from p) select max(w) from q "
+     "where q.id = t.id having count(*) < (select count(*) from q where q.id = 2)) "
+     "from t order by 1", [(1, 51, None), (2, 52, None), (3, 51, 50), (4, 50, None)]),
     ("select id from t where exists "
      "(with q as (select * from p) select count(*) from q where q.id = t.id) order by 1",
      [(1,), (2,), (3,), (4,)]),
