@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import os
 import resource
 import signal
@@ -156,8 +157,9 @@ def test_a_process_without_a_descriptor_takes_no_body_for_another(tmp_path: Path
         with intakes.sending(receivers, BODY) as sent:
             await sent.intake.start(file_in(tmp_path, "a"), [], ())
         (process_id,) = receivers.process_ids
-        in_use = len(os.listdir(f"/proc/{process_id}/fd"))  # noqa: PTH208 - no pathlib in async
-        resource.prlimit(process_id, resource.RLIMIT_NOFILE, (in_use, in_use))
+        in_use = set(os.listdir(f"/proc/{process_id}/fd"))  # noqa: PTH208 - no pathlib in async
+        free = next(number for number in itertools.count() if str(number) not in in_use)
+        resource.prlimit(process_id, resource.RLIMIT_NOFILE, (free, free))
         with intakes.sending(receivers, BODY) as first, intakes.sending(receivers, BODY) as second:
             ends = [
                 each.intake.start(file_in(tmp_path, name), [], ())
