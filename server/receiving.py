@@ -34,7 +34,7 @@ from storage.bodyfiles import BodyFile
 PROCESSES_MAX: Final = min((os.cpu_count() or 1) + 1, 8)
 BODIES_MAX: Final = 256
 """Of a process: each takes two descriptors there. Further ones go through the event loop."""
-IDLE_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 600.0
 DEATHS_MAX: Final = 3
 """So many processes that end without an answer between: then none is started for a while."""
 PAUSE_SECONDS: Final = 60.0
