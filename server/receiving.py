@@ -244,11 +244,10 @@ class _Receiver:
             except OSError:
                 self._lose()
                 return
-            left = memoryview(b"".join(pieces))[count:] if len(pieces) > 1 else pieces[0][count:]
-            if left:
-                self._unsent[0] = ([left], None)
-            else:
+            if count == sum(map(len, pieces)):
                 self._unsent.popleft()
+            else:
+                self._unsent[0] = ([memoryview(b"".join(pieces))[count:]], None)
 
     def _go_on(self) -> None:
         self._loop.remove_writer(self._channel)

@@ -200,9 +200,12 @@ class ReceivingChild:
     def _stop(self, message: Stop) -> None:
         body = self._bodies.get(message.number)
         if body is not None:
-            self._leave(body)
-            body.file.close()
-            self._answer(Answer(body.job.number, body.taken_bytes))
+            self._end_early(body)
+
+    def _end_early(self, body: _Body) -> None:
+        self._leave(body)
+        body.file.close()
+        self._answer(Answer(body.job.number, body.taken_bytes))
 
     def _step(self, body: _Body) -> None:
         """Take what has come of a body, unless it was left since the wait for sockets ended."""
@@ -216,7 +219,7 @@ class ReceivingChild:
         except OSError:
             count = 0
         if not count:
-            self._stop(Stop(body.job.number))
+            self._end_early(body)
             return
         body.left_bytes -= count
         try:

@@ -62,7 +62,7 @@ class Form:
         """Return None: the end of a file in a form has to be searched for."""
 
     def note_taken(self, count: int) -> None:
-        """Never called, because no thread takes the file over."""
+        """Never called, because no process takes the file over."""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the file. Raises PostBodyTooLarge, PostBodyTooSmall by the policy's range."""

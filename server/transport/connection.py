@@ -162,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
         if not hasattr(server_state, BUFFER):
             setattr(server_state, BUFFER, memoryview(bytearray(limits.READ_BYTES)))
         self._buffer: memoryview = getattr(server_state, BUFFER)
+        self._head_buffer: memoryview = self._buffer[: limits.HEAD_READ_BYTES]
         self._piece_bytes = 0
         self._begun_bytes = 0
         self._unanswered_bytes = 0
@@ -213,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
         """Return where the event loop is to receive the next bytes, of which little is a body's
         beginning: the rest of a large one another process receives."""
         if self._between or self._in_head:
-            return self._buffer[: limits.HEAD_READ_BYTES]
+            return self._head_buffer
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -462,8 +462,6 @@ def _json(text: bytes) -> Maker:
 
 COMMIT: Final = "namespaces/alice/tables/{table}"
 VIEW: Final = "namespaces/alice/views/{table}"
-LISTS: Final = "13-million-lists-beside-the-fields"
-RECORDS: Final = "a-manifest-list-of-400000-records-in-2-KiB-of-xz"
 
 ROWS: Final = (
     stalls.Hostile(
@@ -643,7 +641,7 @@ ROWS: Final = (
         )
         for name, field, value, suffix in (
             ("40-KB-that-unpack-to-13-million-lists", "schemas", _listed, ".gz.metadata.json"),
-            (LISTS, "schemas", _listed, ".metadata.json"),
+            ("13-million-lists-beside-the-fields", "schemas", _listed, ".metadata.json"),
             ("350000-lists", "sort-orders", _listed_in_1_mib, ".metadata.json"),
             ("2-million-properties", "properties", _many_properties, ".metadata.json"),
             ("1-snapshot-of-13-million-lists", "snapshots", _listed, ".metadata.json"),
